@@ -1,0 +1,144 @@
+package logs
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"sort"
+	"strings"
+
+	"shield/runtime/shield"
+)
+
+// JSON prints one object a line.
+func JSON(w io.Writer, row *shield.LogRow) {
+	b, err := json.Marshal(row)
+	if err != nil { // a field that can't be printed must not cost the line
+		r := *row
+		r.Fields = map[string]any{"fields": fmt.Sprint(row.Fields)}
+		b, _ = json.Marshal(&r)
+	}
+	w.Write(append(b, '\n')) //nolint:errcheck // there is nowhere to report a broken log stream
+}
+
+// Style says how Text marks what matters. The zero value marks nothing.
+type Style struct {
+	Color bool
+	// Columns is false for a single node, whose id would only repeat itself.
+	Columns bool
+	UTC     bool
+}
+
+const (
+	dim    = "\x1b[2m"
+	red    = "\x1b[31m"
+	yellow = "\x1b[33m"
+	reset  = "\x1b[0m"
+)
+
+// Text returns a printer of lines for people: time, level, node, service,
+// text. Further lines of a text are indented under the first, so that a
+// traceback stays one block.
+func Text(st Style) Printer {
+	return func(w io.Writer, row *shield.LogRow) {
+		w.Write(Line(st, row)) //nolint:errcheck // there is nowhere to report a broken log stream
+	}
+}
+
+// Line is what Text prints, with its newline.
+func Line(st Style, row *shield.LogRow) []byte {
+	var b bytes.Buffer
+	t := row.Time.Local()
+	if st.UTC {
+		t = row.Time.UTC()
+	}
+	paint(&b, st, dim, t.Format("15:04:05.000"))
+	b.WriteByte(' ')
+	switch row.Level {
+	case "error":
+		paint(&b, st, red, "error")
+	case "warn":
+		paint(&b, st, yellow, "warn ")
+	default:
+		fmt.Fprintf(&b, "%-5s", row.Level)
+	}
+	if st.Columns {
+		fmt.Fprintf(&b, " %-8s", orDash(clean(string(row.Node))))
+	}
+	fmt.Fprintf(&b, " %-12s ", orDash(clean(row.Service)))
+	first, rest, _ := strings.Cut(strings.TrimRight(row.Text, "\n"), "\n")
+	b.WriteString(clean(first))
+	writeFields(&b, st, row.Fields)
+	b.WriteByte('\n')
+	for rest != "" {
+		var line string
+		line, rest, _ = strings.Cut(rest, "\n")
+		b.WriteString("    " + clean(line) + "\n")
+	}
+	return b.Bytes()
+}
+
+func writeFields(b *bytes.Buffer, st Style, fields map[string]any) {
+	keys := make([]string, 0, len(fields))
+	for k := range fields {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	for _, k := range keys {
+		var v string
+		if m, ok := fields[k].(map[string]any); ok {
+			j, err := json.Marshal(m)
+			v = string(j)
+			if err != nil {
+				v = fmt.Sprint(m)
+			}
+		} else {
+			v = fmt.Sprint(fields[k])
+		}
+		if strings.ContainsAny(v, " \t\n\"=") {
+			v = fmt.Sprintf("%q", v)
+		}
+		b.WriteByte(' ')
+		paint(b, st, dim, clean(k)+"="+clean(v))
+	}
+}
+
+func paint(b *bytes.Buffer, st Style, color, s string) {
+	if !st.Color {
+		b.WriteString(s)
+		return
+	}
+	b.WriteString(color + s + reset)
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// clean makes foreign text safe for a terminal: a player's name must not be
+// able to move the cursor.
+func clean(s string) string {
+	safe := true
+	for _, r := range s {
+		if r < 0x20 && r != '\t' || r >= 0x7f && r < 0xa0 || r == 0xfffd {
+			safe = false
+			break
+		}
+	}
+	if safe {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if r < 0x20 && r != '\t' || r >= 0x7f && r < 0xa0 {
+			fmt.Fprintf(&b, "\\x%02x", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

@@ -1,0 +1,56 @@
+package config
+
+import "strings"
+
+// Source is the kind of place a value came from.
+type Source string
+
+// The sources, from the weakest to the strongest.
+const (
+	FromDefault Source = "default"
+	FromFile    Source = "file"
+	FromEnv     Source = "env"
+	FromDev     Source = "dev"
+)
+
+// Origin is where a value came from.
+type Origin struct {
+	Source Source `json:"source"`
+	Pos           // of the value, where a file holds it
+	// Env is the variable that decided the value: one that overrides the key,
+	// or one that the file reads with ${NAME}.
+	Env string `json:"env,omitempty"`
+}
+
+// String is what `config show --origin` prints: shield.yaml:12, env NAME,
+// default.
+func (o Origin) String() string {
+	at := o.Pos
+	at.Column = 0
+	var parts []string
+	if s := at.String(); s != "" {
+		parts = append(parts, s)
+	}
+	if o.Env != "" {
+		parts = append(parts, "env "+o.Env)
+	}
+	if len(parts) == 0 {
+		return string(o.Source)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Origin says where the value at path came from, such as cluster.node_id or
+// services[0].nodes. A path inside a value gives the value's origin.
+func (c *Config) Origin(path string) Origin {
+	for {
+		if o, ok := c.origins[path]; ok {
+			return o
+		}
+		i := strings.LastIndexAny(path, ".[")
+		if i < 0 {
+			return Origin{Source: FromDefault}
+		}
+		path = path[:i]
+	}
+}

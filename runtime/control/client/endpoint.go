@@ -1,0 +1,105 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"shield/runtime/control"
+	"shield/runtime/shield"
+)
+
+// Endpoint is where a control API is served.
+type Endpoint struct {
+	Network string // unix or tcp
+	Address string // a path, or host:port
+	Token   string // tcp only
+}
+
+// String gives the form that --endpoint takes. The token is not in it.
+func (e Endpoint) String() string {
+	if e.Network == "unix" {
+		return "unix:" + e.Address
+	}
+	return e.Network + "://" + e.Address
+}
+
+// ParseEndpoint reads unix:PATH or tcp://HOST:PORT.
+func ParseEndpoint(s string) (Endpoint, error) {
+	if path, ok := strings.CutPrefix(s, "unix:"); ok && path != "" {
+		return Endpoint{Network: "unix", Address: strings.TrimPrefix(path, "//")}, nil
+	}
+	if addr, ok := strings.CutPrefix(s, "tcp://"); ok {
+		if _, port, err := net.SplitHostPort(addr); err == nil && port != "" {
+			return Endpoint{Network: "tcp", Address: addr}, nil
+		}
+	}
+	return Endpoint{}, fmt.Errorf("endpoint %q: want unix:PATH or tcp://HOST:PORT", s)
+}
+
+// NothingError says that nothing answers: what was looked for, and how to start
+// something. Exit code 3.
+type NothingError struct {
+	Dir   string   // where the search began; empty when an endpoint was given by hand
+	Tried []string // endpoints, or files looked for
+	Lost  bool     // it answered and then the connection broke
+	Err   error
+}
+
+func (e *NothingError) Error() string {
+	var b strings.Builder
+	switch {
+	case e.Lost:
+		fmt.Fprintf(&b, "the server at %s went away: %v", strings.Join(e.Tried, ", "), e.Err)
+	case e.Dir != "":
+		fmt.Fprintf(&b, "nothing to talk to: no running project in %s or above it (looked for %s)", e.Dir, strings.Join(e.Tried, ", "))
+	default:
+		fmt.Fprintf(&b, "nothing to talk to: %s does not answer", strings.Join(e.Tried, ", "))
+		if e.Err != nil {
+			fmt.Fprintf(&b, " (%v)", e.Err)
+		}
+	}
+	b.WriteString("\n  start one: shield dev")
+	return b.String()
+}
+
+func (e *NothingError) Unwrap() error { return e.Err }
+
+// Exit codes of verbs that talk to a server (DESIGN.md section 5).
+const (
+	ExitOK      = 0
+	ExitFailed  = 1
+	ExitUsage   = 2
+	ExitNothing = 3
+	ExitCall    = 4
+	ExitInvalid = 5
+	ExitTimeout = 6
+)
+
+// ExitCode maps an error of a request to the exit code of the process.
+func ExitCode(err error) int {
+	var nothing *NothingError
+	switch {
+	case err == nil:
+		return ExitOK
+	case errors.As(err, &nothing):
+		return ExitNothing
+	case errors.Is(err, shield.Timeout):
+		return ExitTimeout
+	default:
+		return ExitFailed
+	}
+}
+
+// CallExitCode maps how a call ended to the exit code of the process.
+func CallExitCode(r control.CallResult) int {
+	switch {
+	case r.OK:
+		return ExitOK
+	case r.Error != nil && r.Error.Code == shield.Timeout:
+		return ExitTimeout
+	default:
+		return ExitCall
+	}
+}

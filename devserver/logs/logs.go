@@ -1,14 +1,15 @@
-// Package logs turns the runtime's log records into rows, keeps the last of
-// them, hands them to whoever follows, and prints them for people or as JSON.
+// Package logs turns the runtime's log records into rows, lets the level be
+// changed while it runs, and prints rows for people or as JSON.
 //
-// A Log starts no goroutines. Writers never wait for a follower: one that
-// lags loses rows and is told how many. It may import the vocabulary only.
+// It starts no goroutines, keeps nothing and may import the vocabulary only;
+// where rows go is its caller's to say.
 package logs
 
 import (
 	"context"
 	"io"
 	"log/slog"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,34 +17,32 @@ import (
 	"shield/runtime/shield"
 )
 
-// Keep is how many rows a Log holds for those who ask later.
-const Keep = 5000
-
-// followQueue bounds what one follower may be behind.
-const followQueue = 1024
-
-// Printer writes one row to a terminal, a pipe or a file.
-type Printer func(w io.Writer, row *shield.LogRow)
-
-// Log collects the rows of one process. Use New.
+// Log makes the loggers of one process. Use New.
 type Log struct {
-	level slog.LevelVar
-
-	mu        sync.Mutex
-	seq       uint64
-	ring      []shield.LogRow
-	next      int
-	followers map[*Follower]struct{}
-
-	outMu sync.Mutex
-	out   io.Writer
-	print Printer
+	sink   func(shield.LogRow)
+	levels atomic.Pointer[levels]
+	set    sync.Mutex // of SetLevel
 }
 
-// New makes a Log that prints each row to out with print; a nil out prints
-// nothing.
-func New(out io.Writer, print Printer) *Log {
-	return &Log{out: out, print: print, followers: map[*Follower]struct{}{}}
+// levels is the level in force: for everything, and where a node or service
+// was given one of its own. The most particular one wins.
+type levels struct {
+	all    slog.Level
+	lowest slog.Level
+	own    map[scope]slog.Level
+}
+
+type scope struct {
+	node    shield.NodeID
+	service string
+}
+
+// New makes a Log that hands every row to sink, from any goroutine. sink must
+// not block.
+func New(sink func(shield.LogRow)) *Log {
+	l := &Log{sink: sink}
+	l.levels.Store(&levels{all: slog.LevelInfo, lowest: slog.LevelInfo})
+	return l
 }
 
 // Logger makes the logger of one node; "" is for what belongs to no node.
@@ -51,20 +50,49 @@ func (l *Log) Logger(node shield.NodeID) *slog.Logger {
 	return slog.New(&handler{log: l, base: shield.LogRow{Node: node}})
 }
 
-// SetLevel changes what is recorded from now on: debug, info, warn or error.
-// It reports whether it knows the word.
-func (l *Log) SetLevel(level string) bool {
-	lv, ok := levels[level]
-	if ok {
-		l.level.Set(lv)
+// SetLevel changes what is recorded from now on: debug, info, warn or error. An
+// empty node or service means all of them. It reports whether it knows the word.
+func (l *Log) SetLevel(level string, node shield.NodeID, service string) bool {
+	lv, ok := words[level]
+	if !ok {
+		return false
 	}
-	return ok
+	l.set.Lock()
+	defer l.set.Unlock()
+	n := *l.levels.Load()
+	if node == "" && service == "" {
+		n.all, n.own = lv, nil
+	} else {
+		n.own = maps.Clone(n.own)
+		if n.own == nil {
+			n.own = map[scope]slog.Level{}
+		}
+		n.own[scope{node, service}] = lv
+	}
+	n.lowest = n.all
+	for _, o := range n.own {
+		n.lowest = min(n.lowest, o)
+	}
+	l.levels.Store(&n)
+	return true
 }
 
-// Level is the lowest level recorded now.
-func (l *Log) Level() string { return word(l.level.Level()) }
+// Level is the level of what has none of its own.
+func (l *Log) Level() string { return word(l.levels.Load().all) }
 
-var levels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+func (ls *levels) of(node shield.NodeID, service string) slog.Level {
+	if len(ls.own) == 0 {
+		return ls.all
+	}
+	for _, s := range []scope{{node, service}, {"", service}, {node, ""}} {
+		if lv, ok := ls.own[s]; ok {
+			return lv
+		}
+	}
+	return ls.all
+}
+
+var words = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 
 func word(l slog.Level) string {
 	switch {
@@ -79,74 +107,14 @@ func word(l slog.Level) string {
 	}
 }
 
-// Rows returns the rows kept, oldest first.
-func (l *Log) Rows() []shield.LogRow {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.rows()
-}
-
-func (l *Log) rows() []shield.LogRow {
-	rows := make([]shield.LogRow, 0, len(l.ring))
-	rows = append(rows, l.ring[l.next:]...)
-	return append(rows, l.ring[:l.next]...)
-}
-
-// Add records one row and gives it its number.
-func (l *Log) Add(row shield.LogRow) {
-	l.mu.Lock()
-	l.seq++
-	row.Seq = l.seq
-	if len(l.ring) < Keep {
-		l.ring = append(l.ring, row)
-	} else {
-		l.ring[l.next] = row
-		l.next = (l.next + 1) % Keep
+// To makes a sink that prints rows to w, one at a time.
+func To(w io.Writer, print Printer) func(shield.LogRow) {
+	var mu sync.Mutex
+	return func(row shield.LogRow) {
+		mu.Lock()
+		defer mu.Unlock()
+		print(w, &row)
 	}
-	for f := range l.followers {
-		select {
-		case f.rows <- row:
-		default:
-			f.dropped.Add(1)
-		}
-	}
-	l.mu.Unlock()
-	if l.out == nil {
-		return
-	}
-	l.outMu.Lock()
-	defer l.outMu.Unlock()
-	l.print(l.out, &row)
-}
-
-// Follower receives the rows recorded after it began.
-type Follower struct {
-	log     *Log
-	rows    chan shield.LogRow
-	dropped atomic.Int64
-}
-
-// Follow begins a follower and gives it the rows kept so far, without a gap
-// between the two.
-func (l *Log) Follow() (kept []shield.LogRow, f *Follower) {
-	f = &Follower{log: l, rows: make(chan shield.LogRow, followQueue)}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.followers[f] = struct{}{}
-	return l.rows(), f
-}
-
-// C delivers rows in order; rows that did not fit are counted by Dropped.
-func (f *Follower) C() <-chan shield.LogRow { return f.rows }
-
-// Dropped returns how many rows were lost since it was last asked.
-func (f *Follower) Dropped() int64 { return f.dropped.Swap(0) }
-
-// Close ends the follower; C delivers nothing more.
-func (f *Follower) Close() {
-	f.log.mu.Lock()
-	defer f.log.mu.Unlock()
-	delete(f.log.followers, f)
 }
 
 // handler is the slog side: attributes with a place in the row go there, the
@@ -157,23 +125,25 @@ type handler struct {
 	groups string
 }
 
-func (h *handler) Enabled(_ context.Context, l slog.Level) bool { return l >= h.log.level.Level() }
+func (h *handler) Enabled(_ context.Context, l slog.Level) bool { return l >= h.log.levels.Load().lowest }
 
 func (h *handler) Handle(_ context.Context, r slog.Record) error {
 	row := h.base
-	row.Fields = cloneFields(row.Fields)
+	row.Fields = maps.Clone(row.Fields)
 	row.Time, row.Level, row.Text = r.Time, word(r.Level), r.Message
 	if row.Time.IsZero() {
 		row.Time = time.Now()
 	}
 	r.Attrs(func(a slog.Attr) bool { set(&row, h.groups, a); return true })
-	h.log.Add(row)
+	if r.Level >= h.log.levels.Load().of(row.Node, row.Service) {
+		h.log.sink(row)
+	}
 	return nil
 }
 
 func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	n := *h
-	n.base.Fields = cloneFields(h.base.Fields)
+	n.base.Fields = maps.Clone(h.base.Fields)
 	for _, a := range attrs {
 		set(&n.base, h.groups, a)
 	}
@@ -247,15 +217,4 @@ func plain(v slog.Value) any {
 		}
 	}
 	return v.String()
-}
-
-func cloneFields(m map[string]any) map[string]any {
-	if m == nil {
-		return nil
-	}
-	n := make(map[string]any, len(m))
-	for k, v := range m {
-		n[k] = v
-	}
-	return n
 }

@@ -11,6 +11,9 @@ import (
 	"shield/runtime/shield"
 )
 
+// Printer writes one row to a terminal, a pipe or a file.
+type Printer func(w io.Writer, row *shield.LogRow)
+
 // JSON prints one object a line.
 func JSON(w io.Writer, row *shield.LogRow) {
 	b, err := json.Marshal(row)

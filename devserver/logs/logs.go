@@ -125,7 +125,9 @@ type handler struct {
 	groups string
 }
 
-func (h *handler) Enabled(_ context.Context, l slog.Level) bool { return l >= h.log.levels.Load().lowest }
+func (h *handler) Enabled(_ context.Context, l slog.Level) bool {
+	return l >= h.log.levels.Load().lowest
+}
 
 func (h *handler) Handle(_ context.Context, r slog.Record) error {
 	row := h.base

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"shield/runtime/shield"
+)
+
+func newExplain(io *IO) *cobra.Command {
+	return &cobra.Command{
+		Use:     "explain [CODE]",
+		Short:   "what an error code means and what to do",
+		GroupID: groupMore,
+		Example: "  shield explain node_offline\n  shield explain                      # all codes\n  shield explain timeout --json",
+		Args:    args(cobra.MaximumNArgs(1)),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return codeNames(), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, a []string) error {
+			if len(a) == 0 {
+				return explainAll(io)
+			}
+			info, ok := shield.Code(a[0]).Info()
+			if !ok {
+				if near := shield.Nearest(a[0], codeNames()); near != "" {
+					return fail(exitUsage, "shield explain "+near, "no error code %q (did you mean %q?)", a[0], near)
+				}
+				return fail(exitUsage, "shield explain", "no error code %q", a[0])
+			}
+			if io.JSON {
+				return io.PrintJSON(info)
+			}
+			_, err := fmt.Fprintf(io.Out, "%s\n\n%s\n\n  causes  %s\n  cure    %s\n  retry   %s\n",
+				io.PaintOut(Bold, string(info.Code)), info.Meaning, info.Causes, info.Cure, retryWords(info))
+			return err
+		},
+	}
+}
+
+func retryWords(info shield.CodeInfo) string {
+	if info.Retry {
+		return "the same call may succeed a little later"
+	}
+	return "the same call will fail again until something changes"
+}
+
+func codeNames() []string {
+	var names []string
+	for _, c := range shield.Codes() {
+		names = append(names, string(c))
+	}
+	return names
+}
+
+func explainAll(io *IO) error {
+	var rows []shield.CodeInfo
+	for _, c := range shield.Codes() {
+		info, _ := c.Info()
+		rows = append(rows, info)
+	}
+	return Print(io, rows, []Column[shield.CodeInfo]{
+		{Head: "CODE", Cell: func(r shield.CodeInfo) string { return string(r.Code) }},
+		{Head: "RETRY", Cell: func(r shield.CodeInfo) string {
+			if r.Retry {
+				return "yes"
+			}
+			return "no"
+		}},
+		{Head: "MEANING", Cell: func(r shield.CodeInfo) string { return r.Meaning }},
+	}, "")
+}

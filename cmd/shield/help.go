@@ -1,0 +1,193 @@
+package main
+
+import (
+	"fmt"
+
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// workflow is what `shield` alone prints: the way from nothing to a console.
+const workflow = `Shield builds, runs and inspects game backends written in Lua.
+
+  shield new mygame && cd mygame               make a project
+  shield dev --nodes 3                         run it; saved files go live
+  shield call node-2:room.public ping          ask a service
+  shield client                                play against it
+  shield console                               watch and steer it
+  shield run --config node-1.yaml              run one node in production
+
+  shield help             all verbs
+  shield help VERB        one verb, with lines to paste
+`
+
+// topics are the helps that are no verbs.
+var topics = []struct {
+	name, short string
+	print       func(io *IO) error
+}{
+	{"exit-codes", "what the exit codes mean", printExitCodes},
+	{"environment", "the environment variables that shield reads", printEnvironment},
+}
+
+// addHelp replaces cobra's help with ours: verbs by what one wants to do, and
+// for one verb the lines to paste first.
+func addHelp(root *cobra.Command, sio *IO) {
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		if cmd == root {
+			fmt.Fprint(sio.Out, helpRoot(root))
+			return
+		}
+		fmt.Fprint(sio.Out, helpVerb(cmd))
+	})
+	root.SetUsageFunc(func(cmd *cobra.Command) error {
+		_, err := fmt.Fprint(cmd.OutOrStderr(), helpVerb(cmd))
+		return err
+	})
+	help := &cobra.Command{
+		Use:     "help [VERB|TOPIC]",
+		Short:   "explain a verb or a topic",
+		GroupID: groupMore,
+		ValidArgsFunction: func(_ *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+			var names []string
+			if len(given) == 0 {
+				for _, t := range topics {
+					names = append(names, t.name+"\t"+t.short)
+				}
+				for _, c := range root.Commands() {
+					if c.IsAvailableCommand() {
+						names = append(names, c.Name()+"\t"+c.Short)
+					}
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, words []string) error {
+			if len(words) == 1 {
+				for _, t := range topics {
+					if t.name == words[0] {
+						return t.print(sio)
+					}
+				}
+			}
+			cmd, rest, err := root.Find(words)
+			if err != nil {
+				return err
+			}
+			if len(rest) > 0 {
+				return unknownTopic(cmd, rest[0])
+			}
+			cmd.HelpFunc()(cmd, nil)
+			return nil
+		},
+	}
+	root.SetHelpCommand(help)
+	root.SetHelpCommandGroupID(groupMore)
+	root.SetCompletionCommandGroupID(groupMore)
+}
+
+func unknownTopic(cmd *cobra.Command, word string) error {
+	err := unknownVerb(cmd, []string{word})
+	if f, ok := err.(*failure); ok {
+		f.Next = "shield help"
+	}
+	return err
+}
+
+func helpRoot(root *cobra.Command) string {
+	var b strings.Builder
+	b.WriteString("Shield builds, runs and inspects game backends written in Lua.\n")
+	for _, g := range root.Groups() {
+		fmt.Fprintf(&b, "\n%s\n", g.Title)
+		for _, c := range root.Commands() {
+			if c.GroupID == g.ID && (c.IsAvailableCommand() || c.Name() == "help") {
+				fmt.Fprintf(&b, "  %-11s %s\n", c.Name(), c.Short)
+			}
+		}
+	}
+	b.WriteString("\nTopics\n")
+	for _, t := range topics {
+		fmt.Fprintf(&b, "  %-11s %s\n", t.name, t.short)
+	}
+	b.WriteString("\nEvery verb\n" + root.PersistentFlags().FlagUsages())
+	b.WriteString("\nshield help VERB opens with lines to paste.\n")
+	return b.String()
+}
+
+func helpVerb(cmd *cobra.Command) string {
+	var b strings.Builder
+	if cmd.Example != "" {
+		b.WriteString(strings.Trim(cmd.Example, "\n") + "\n\n")
+	}
+	text := cmd.Long
+	if text == "" {
+		text = strings.ToUpper(cmd.Short[:1]) + cmd.Short[1:] + "."
+	}
+	b.WriteString(strings.TrimSpace(text) + "\n")
+	if cmd.Runnable() && !cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "\nUsage\n  %s\n", cmd.UseLine())
+	}
+	if cmd.HasAvailableSubCommands() {
+		b.WriteString("\nVerbs\n")
+		for _, c := range cmd.Commands() {
+			if c.IsAvailableCommand() {
+				fmt.Fprintf(&b, "  %-11s %s\n", c.Name(), c.Short)
+			}
+		}
+	}
+	if f := cmd.LocalNonPersistentFlags(); f.HasAvailableFlags() {
+		b.WriteString("\nFlags\n" + f.FlagUsages())
+	}
+	b.WriteString("\nFlags of every verb: --json --color --endpoint -C --help (shield help)\n")
+	return b.String()
+}
+
+func printExitCodes(sio *IO) error {
+	return Print(sio, exitCodes, []Column[exitRow]{
+		{Head: "CODE", Right: true, Cell: func(r exitRow) string { return fmt.Sprint(r.Code) }},
+		{Head: "NAME", Cell: func(r exitRow) string { return r.Name }},
+		{Head: "MEANING", Cell: func(r exitRow) string { return r.Meaning }},
+	}, "")
+}
+
+// envRow is one environment variable that shield reads.
+type envRow struct {
+	Name    string `json:"name"`
+	Meaning string `json:"meaning"`
+}
+
+var envRows = []envRow{
+	{"SHIELD__SECTION__KEY", "overrides a key of shield.yaml: SHIELD__CLUSTER__NODE_ID=node-1"},
+	{"", "entries of a list by number: SHIELD__SERVICES__0__INSTANCES=2"},
+	{"", "a whole list by commas, or as YAML: SHIELD__CLUSTER__PEERS=a:9000,b:9000"},
+	{"SHIELD_ENDPOINT", "the control API to talk to, like --endpoint"},
+	{"SHIELD_CLUSTER_TOKEN", "read by the shield.yaml that shield new writes; .env sets it"},
+	{"NO_COLOR", "any value but the empty one: no colour"},
+	{"CLICOLOR_FORCE", "any value but 0: colour without a terminal"},
+	{"TERM", "dumb: no colour"},
+}
+
+func printEnvironment(sio *IO) error {
+	rows := envRows
+	if sio.JSON {
+		rows = nil
+		for _, r := range envRows {
+			if r.Name != "" {
+				rows = append(rows, r)
+			}
+		}
+	}
+	return Print(sio, rows, []Column[envRow]{
+		{Head: "VARIABLE", Cell: func(r envRow) string { return orBlank(r.Name) }},
+		{Head: "MEANING", Cell: func(r envRow) string { return r.Meaning }},
+	}, "")
+}
+
+// orBlank keeps a cell empty that the table would fill with a dash.
+func orBlank(s string) string {
+	if s == "" {
+		return " "
+	}
+	return s
+}

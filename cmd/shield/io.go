@@ -1,0 +1,134 @@
+package main
+
+import (
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"golang.org/x/term"
+)
+
+// IO is all that a verb may touch of the world outside: streams, terminal,
+// environment, working folder, and how the user wants the output.
+type IO struct {
+	In  io.Reader
+	Out io.Writer // results, and nothing else
+	Err io.Writer // everything else
+
+	InTTY, OutTTY, ErrTTY bool
+	Width                 int // columns of the terminal behind Out; 0 = none
+
+	Environ []string
+	Dir     string // working folder
+
+	JSON     bool   // --json
+	Color    string // --color: auto, always, never
+	Endpoint string // --endpoint, else SHIELD_ENDPOINT
+
+	// Signals delivers interrupts. run cancels the context at the first and
+	// calls Exit(130) at the second, unless a verb has taken them over with
+	// TakeSignals. nil = none.
+	Signals <-chan os.Signal
+	Exit    func(code int)
+
+	taken chan struct{}
+}
+
+// osIO is the IO of the process.
+func osIO() *IO {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	dir, err := os.Getwd()
+	if err != nil {
+		dir = "."
+	}
+	io := &IO{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+		InTTY:   term.IsTerminal(int(os.Stdin.Fd())),
+		OutTTY:  term.IsTerminal(int(os.Stdout.Fd())),
+		ErrTTY:  term.IsTerminal(int(os.Stderr.Fd())),
+		Environ: os.Environ(),
+		Dir:     dir,
+		Color:   "auto",
+		Signals: signals,
+		Exit:    os.Exit,
+		taken:   make(chan struct{}),
+	}
+	if io.OutTTY {
+		if w, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
+			io.Width = w
+		}
+	}
+	return io
+}
+
+// TakeSignals hands the interrupts to a verb that has its own idea of them. The
+// context is no longer cancelled by them. It may be called once.
+func (io *IO) TakeSignals() <-chan os.Signal {
+	if io.taken != nil {
+		close(io.taken)
+	}
+	return io.Signals
+}
+
+// Getenv looks name up in the environment.
+func (io *IO) Getenv(name string) string {
+	for i := len(io.Environ) - 1; i >= 0; i-- {
+		if k, v, ok := strings.Cut(io.Environ[i], "="); ok && k == name {
+			return v
+		}
+	}
+	return ""
+}
+
+// ColorOut reports whether results may be coloured; never with --json.
+func (io *IO) ColorOut() bool { return !io.JSON && io.color(io.OutTTY) }
+
+// ColorErr reports whether messages may be coloured.
+func (io *IO) ColorErr() bool { return !io.JSON && io.color(io.ErrTTY) }
+
+// color decides it for one stream: --color wins, then NO_COLOR (any value but
+// the empty one) and TERM=dumb, then CLICOLOR_FORCE, then the terminal. We
+// decide this ourselves because colorprofile reads NO_COLOR as a boolean and
+// lets CLICOLOR_FORCE win over it.
+func (io *IO) color(tty bool) bool {
+	switch {
+	case io.Color == "always":
+		return true
+	case io.Color == "never", io.Getenv("NO_COLOR") != "", io.Getenv("TERM") == "dumb":
+		return false
+	}
+	if f := io.Getenv("CLICOLOR_FORCE"); f != "" && f != "0" {
+		return true
+	}
+	return tty
+}
+
+// Paint is a colour of the terminal's own sixteen, or a weight.
+type Paint string
+
+// The paints. State is told by words first; a paint only underlines it.
+const (
+	Plain  Paint = ""
+	Bold   Paint = "1"
+	Faint  Paint = "2"
+	Red    Paint = "31"
+	Green  Paint = "32"
+	Yellow Paint = "33"
+	Cyan   Paint = "36"
+)
+
+func paint(on bool, p Paint, s string) string {
+	if !on || p == Plain || s == "" {
+		return s
+	}
+	return "\x1b[" + string(p) + "m" + s + "\x1b[0m"
+}
+
+// PaintOut colours s for Out, where colour is wanted.
+func (io *IO) PaintOut(p Paint, s string) string { return paint(io.ColorOut(), p, s) }
+
+// PaintErr colours s for Err, where colour is wanted.
+func (io *IO) PaintErr(p Paint, s string) string { return paint(io.ColorErr(), p, s) }

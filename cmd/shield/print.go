@@ -1,0 +1,160 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// Column is one column of a table for people.
+type Column[T any] struct {
+	Head  string
+	Right bool // numbers
+	Cell  func(row T) string
+	Paint func(row T) Paint // nil = plain
+}
+
+// Print writes rows: one JSON array with --json, else a table. Both come from
+// the same structs. empty is the line that people read when there are none; it
+// goes to Err, so that a pipe gets nothing.
+func Print[T any](io *IO, rows []T, columns []Column[T], empty string) error {
+	if io.JSON {
+		if rows == nil {
+			rows = []T{}
+		}
+		return io.PrintJSON(rows)
+	}
+	if len(rows) == 0 {
+		fmt.Fprintln(io.Err, empty)
+		return nil
+	}
+	_, err := fmt.Fprint(io.Out, table(io, rows, columns))
+	return err
+}
+
+// PrintJSON writes v as one line of JSON, never coloured.
+func (io *IO) PrintJSON(v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("print as JSON: %w", err)
+	}
+	_, err = fmt.Fprintf(io.Out, "%s\n", b)
+	return err
+}
+
+// table lays rows out. On a terminal no line is wider than it: the widest
+// columns give way. Elsewhere nothing is cut.
+func table[T any](io *IO, rows []T, columns []Column[T]) string {
+	cells := make([][]string, len(rows))
+	widths := make([]int, len(columns))
+	for c, col := range columns {
+		widths[c] = ansi.StringWidth(col.Head)
+	}
+	for r, row := range rows {
+		cells[r] = make([]string, len(columns))
+		for c, col := range columns {
+			s := clean(col.Cell(row))
+			if s == "" {
+				s = "-"
+			}
+			cells[r][c] = s
+			widths[c] = max(widths[c], ansi.StringWidth(s))
+		}
+	}
+	if io.OutTTY && io.Width > 0 {
+		shrink(widths, io.Width-gap*(len(columns)-1))
+	}
+	var b strings.Builder
+	for c, col := range columns {
+		pad(&b, col.Head, io.PaintOut(Bold, fit(col.Head, widths[c])), widths[c], col.Right, c == len(columns)-1)
+	}
+	b.WriteByte('\n')
+	for r, row := range rows {
+		for c, col := range columns {
+			s := fit(cells[r][c], widths[c])
+			painted := s
+			if col.Paint != nil {
+				painted = io.PaintOut(col.Paint(row), s)
+			}
+			pad(&b, s, painted, widths[c], col.Right, c == len(columns)-1)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+const gap = 2
+
+// pad writes one cell, then the gap to the next. The last cell of a line that
+// is set to the left gets no trailing blanks.
+func pad(b *strings.Builder, plain, painted string, width int, right, last bool) {
+	blanks := strings.Repeat(" ", max(0, width-ansi.StringWidth(fit(plain, width))))
+	switch {
+	case right:
+		b.WriteString(blanks + painted)
+	case last:
+		b.WriteString(painted)
+	default:
+		b.WriteString(painted + blanks)
+	}
+	if !last {
+		b.WriteString(strings.Repeat(" ", gap))
+	}
+}
+
+// shrink takes columns off the widest until the sum fits or nothing more can
+// give: a column keeps at least four.
+func shrink(widths []int, room int) {
+	sum := 0
+	for _, w := range widths {
+		sum += w
+	}
+	for sum > room {
+		widest := 0
+		for c := range widths {
+			if widths[c] > widths[widest] {
+				widest = c
+			}
+		}
+		if len(widths) == 0 || widths[widest] <= 4 {
+			return
+		}
+		widths[widest]--
+		sum--
+	}
+}
+
+func fit(s string, width int) string { return ansi.Truncate(s, width, "…") }
+
+// clean makes foreign text safe for one line of a terminal: escape sequences
+// go, and what else would move the cursor or change the direction of writing
+// becomes a visible stand-in.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\r' || r == '\t':
+			return ' '
+		case unicode.IsControl(r), r == '\u2028', r == '\u2029', bidi(r):
+			return '\ufffd'
+		}
+		return r
+	}, ansi.Strip(s))
+}
+
+// cleanLines is clean for text that may have lines of its own.
+func cleanLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = clean(strings.ReplaceAll(lines[i], "\t", "    "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// bidi reports the marks that reorder text on the screen, which a player's name
+// has no business to do.
+func bidi(r rune) bool {
+	return r == '\u061c' || r >= '\u200e' && r <= '\u200f' || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
+}

@@ -1,0 +1,148 @@
+package value
+
+import (
+	"encoding/binary"
+
+	"github.com/tinylib/msgp/msgp"
+	lua "github.com/yuin/gopher-lua"
+	"shield/runtime/shield"
+)
+
+// The form between nodes is msgpack: a payload is an array of its values; a
+// table is an array when it has an array part only (holes are nil), a map when
+// it has none. What msgpack has no type for is an extension:
+//
+//	1 null     one byte, 0
+//	2 array    an array that is marked (shield.array)
+//	3 mixed    one byte (1 = marked), the array part as array, the rest as map
+//	4 handle   node as str, epoch and id as uint
+//	5 client   gateway and session as str, epoch as uint, player and profile as str
+const (
+	extNull   = 1
+	extArray  = 2
+	extMixed  = 3
+	extHandle = 4
+	extClient = 5
+)
+
+const (
+	fixExt1 = 0xd4
+	ext32   = 0xc9
+)
+
+// Append adds the form between nodes to b. It can't fail: a payload holds
+// only what travels.
+func Append(b []byte, p *Payload) []byte {
+	b = msgp.AppendArrayHeader(b, uint32(p.n))
+	for i := range p.n {
+		b = appendValue(b, p.At(i))
+	}
+	return b
+}
+
+func appendValue(b []byte, v lua.LValue) []byte {
+	switch v := v.(type) {
+	case lua.LNumber:
+		return appendNumber(b, v)
+	case lua.LString:
+		return msgp.AppendString(b, string(v))
+	case lua.LBool:
+		return msgp.AppendBool(b, bool(v))
+	case *lua.LTable:
+		return appendTable(b, v)
+	case *lua.LUserData:
+		return appendUserData(b, v)
+	}
+	return msgp.AppendNil(b)
+}
+
+func appendNumber(b []byte, x lua.LNumber) []byte {
+	if i, ok := asInteger(x); ok {
+		return msgp.AppendInt64(b, i)
+	}
+	return msgp.AppendFloat64(b, float64(x))
+}
+
+func appendUserData(b []byte, u *lua.LUserData) []byte {
+	var at int
+	switch x := u.Value.(type) {
+	case shield.Handle:
+		b, at = beginExt(b, extHandle)
+		b = msgp.AppendString(b, string(x.Node))
+		b = msgp.AppendUint64(b, uint64(x.Epoch))
+		b = msgp.AppendUint64(b, uint64(x.ID))
+	case shield.ClientRef:
+		b, at = beginExt(b, extClient)
+		b = msgp.AppendString(b, string(x.Gateway))
+		b = msgp.AppendString(b, string(x.Session))
+		b = msgp.AppendUint64(b, uint64(x.Epoch))
+		b = msgp.AppendString(b, x.Player)
+		b = msgp.AppendString(b, x.Profile)
+	default:
+		return append(b, fixExt1, extNull, 0)
+	}
+	return endExt(b, at)
+}
+
+func appendTable(b []byte, t *lua.LTable) []byte {
+	n, marked := t.MaxN(), IsArrayMark(t.Metatable)
+	first, _ := firstOfHash(t, n)
+	mixed := first != lua.LNil && (n > 0 || marked)
+	var at int
+	switch {
+	case mixed:
+		b, at = beginExt(b, extMixed)
+		b = append(b, flag(marked))
+	case marked:
+		b, at = beginExt(b, extArray)
+	}
+	if n > 0 || marked {
+		b = msgp.AppendArrayHeader(b, uint32(n))
+		for i := 1; i <= n; i++ {
+			b = appendValue(b, t.RawGetInt(i))
+		}
+	}
+	if first != lua.LNil || n == 0 && !marked {
+		b = appendHash(b, t, n)
+	}
+	if at > 0 {
+		b = endExt(b, at)
+	}
+	return b
+}
+
+func appendHash(b []byte, t *lua.LTable, n int) []byte {
+	h := 0
+	for k, _ := firstOfHash(t, n); k != lua.LNil; k, _ = t.Next(k) {
+		h++
+	}
+	b = msgp.AppendMapHeader(b, uint32(h))
+	for k, v := firstOfHash(t, n); k != lua.LNil; k, v = t.Next(k) {
+		if x, ok := k.(lua.LNumber); ok {
+			i, _ := keyInteger(x)
+			b = msgp.AppendInt64(b, i)
+		} else {
+			b = msgp.AppendString(b, string(k.(lua.LString)))
+		}
+		b = appendValue(b, v)
+	}
+	return b
+}
+
+func flag(on bool) byte {
+	if on {
+		return 1
+	}
+	return 0
+}
+
+// beginExt leaves room for the length, which endExt fills in.
+func beginExt(b []byte, kind byte) (grown []byte, at int) {
+	b = append(b, ext32, 0, 0, 0, 0, kind)
+	return b, len(b)
+}
+
+func endExt(b []byte, at int) []byte {
+	binary.BigEndian.PutUint32(b[at-5:], uint32(len(b)-at))
+	return b
+}

@@ -1,0 +1,262 @@
+package value
+
+import (
+	"sync"
+
+	lua "github.com/yuin/gopher-lua"
+	"shield/runtime/shield"
+)
+
+// Noun is how the path in an error begins.
+type Noun string
+
+const (
+	Args    Noun = "args"
+	Results Noun = "results"
+)
+
+// Copy checks vals and puts a detached copy of them into p, which must be
+// empty. limit bounds the encoded size in bytes; 0 stands for MaxSize. The
+// error carries encode_failed with the path of the offending key, or
+// message_too_large; p is then not to be used.
+func Copy(p *Payload, noun Noun, limit int, vals ...lua.LValue) error {
+	var w walker
+	w.begin(len(vals), limit)
+	p.reserve(len(vals))
+	for i, v := range vals {
+		if err := w.add(p, noun, i, v); err != nil {
+			return err
+		}
+	}
+	w.end(p)
+	return nil
+}
+
+// CopyStack is Copy for the values on the stack of L from index from, counted
+// from 1, to the top.
+func CopyStack(p *Payload, noun Noun, limit int, L *lua.LState, from int) error {
+	n := max(L.GetTop()-from+1, 0)
+	var w walker
+	w.begin(n, limit)
+	p.reserve(n)
+	for i := range n {
+		if err := w.add(p, noun, i, L.Get(from+i)); err != nil {
+			return err
+		}
+	}
+	w.end(p)
+	return nil
+}
+
+// CopyValue copies one value. The path in its error begins with noun alone.
+func CopyValue(v lua.LValue, noun Noun, limit int) (lua.LValue, error) {
+	var w walker
+	w.begin(0, limit)
+	c, bad := w.value(v)
+	w.release()
+	if bad != nil {
+		return nil, bad.error(string(noun))
+	}
+	return c, nil
+}
+
+// walker is one walk over live values. Scalars need no more than its counters;
+// tables take a trail from a pool.
+type walker struct {
+	size, limit int
+	refs        bool
+	trail       *trail
+}
+
+// trail is where a walk stands among tables.
+type trail struct {
+	depth int
+	open  [MaxDepth]*lua.LTable // the tables the walk is inside of
+	pairs []pair                // hash parts that wait for their turn, innermost last
+}
+
+type pair struct{ key, value lua.LValue }
+
+var trails = sync.Pool{New: func() any { return new(trail) }}
+
+func (w *walker) begin(n, limit int) {
+	if limit <= 0 {
+		limit = MaxSize
+	}
+	w.limit = limit
+	w.size = headerSize(n)
+}
+
+func (w *walker) add(p *Payload, noun Noun, i int, v lua.LValue) error {
+	c, bad := w.value(v)
+	if bad != nil {
+		w.release()
+		bad.within(lua.LNumber(i + 1))
+		return bad.error(string(noun))
+	}
+	p.put(c)
+	return nil
+}
+
+func (w *walker) end(p *Payload) {
+	p.size, p.refs = w.size, w.refs
+	w.release()
+}
+
+// maxIdlePairs keeps one huge table from living on in the pool.
+const maxIdlePairs = 1024
+
+func (w *walker) release() {
+	t := w.trail
+	if t == nil {
+		return
+	}
+	w.trail = nil
+	clear(t.open[:])
+	if cap(t.pairs) > maxIdlePairs {
+		t.pairs = nil
+	}
+	clear(t.pairs[:cap(t.pairs)])
+	t.pairs, t.depth = t.pairs[:0], 0
+	trails.Put(t)
+}
+
+// grow counts n more bytes.
+func (w *walker) grow(n int) *refusal {
+	w.size += n
+	if w.size > w.limit {
+		return tooLarge(w.limit)
+	}
+	return nil
+}
+
+func (w *walker) value(v lua.LValue) (lua.LValue, *refusal) {
+	switch v := v.(type) {
+	case lua.LNumber:
+		return v, w.grow(numberSize(v))
+	case lua.LString:
+		return v, w.grow(stringSize(len(v)))
+	case lua.LBool, *lua.LNilType:
+		return v, w.grow(1)
+	case *lua.LTable:
+		return w.table(v)
+	case *lua.LUserData:
+		return w.userdata(v)
+	case nil:
+		return lua.LNil, w.grow(1)
+	}
+	return nil, refuse(v)
+}
+
+func (w *walker) userdata(u *lua.LUserData) (lua.LValue, *refusal) {
+	if u == Null {
+		return u, w.grow(nullSize)
+	}
+	switch x := u.Value.(type) {
+	case shield.Handle:
+		w.refs = true
+		// The interface value is handed on as it is: boxing x again would
+		// cost memory.
+		return &lua.LUserData{Value: u.Value, Metatable: lua.LNil}, w.grow(handleSize(x))
+	case shield.ClientRef:
+		w.refs = true
+		return &lua.LUserData{Value: u.Value, Metatable: lua.LNil}, w.grow(clientRefSize(x))
+	}
+	return nil, refuse(u)
+}
+
+func (w *walker) table(t *lua.LTable) (lua.LValue, *refusal) {
+	if bad := w.enter(t); bad != nil {
+		return nil, bad
+	}
+	tr := w.trail
+	base := len(tr.pairs)
+	n, marked := t.MaxN(), IsArrayMark(t.Metatable)
+	// An element of the array part takes at least a byte: no table is made that
+	// the limit could not hold.
+	if w.size+n > w.limit {
+		return nil, tooLarge(w.limit)
+	}
+	if bad := w.collect(t, n); bad != nil {
+		return nil, bad
+	}
+	h := len(tr.pairs) - base
+	if bad := w.grow(tableSize(n, h, marked)); bad != nil {
+		return nil, bad
+	}
+
+	c := newTable(n, h)
+	if marked {
+		c.Metatable = arrayMark
+	}
+	for i := 1; i <= n; i++ {
+		e, bad := w.value(t.RawGetInt(i))
+		if bad != nil {
+			return nil, bad.within(lua.LNumber(i))
+		}
+		c.RawSetInt(i, e)
+	}
+	for i := base; i < base+h; i++ {
+		p := tr.pairs[i]
+		e, bad := w.value(p.value)
+		if bad != nil {
+			return nil, bad.within(p.key)
+		}
+		c.RawSetH(p.key, e)
+	}
+	tr.pairs = tr.pairs[:base]
+	tr.depth--
+	return c, nil
+}
+
+// enter steps into t, unless the walk is inside of it already.
+func (w *walker) enter(t *lua.LTable) *refusal {
+	if w.trail == nil {
+		w.trail = trails.Get().(*trail)
+	}
+	tr := w.trail
+	for i := tr.depth - 1; i >= 0; i-- {
+		if tr.open[i] == t {
+			return unfit("cyclic table")
+		}
+	}
+	if tr.depth == MaxDepth {
+		return unfit("table nested deeper than 64 levels")
+	}
+	tr.open[tr.depth] = t
+	tr.depth++
+	return nil
+}
+
+// collect puts the hash part of t on the pile, counting its keys, so that the
+// copy can be made at its right size.
+func (w *walker) collect(t *lua.LTable, n int) *refusal {
+	for k, v := firstOfHash(t, n); k != lua.LNil; k, v = t.Next(k) {
+		var size int
+		switch k := k.(type) {
+		case lua.LString:
+			size = stringSize(len(k))
+		case lua.LNumber:
+			i, ok := keyInteger(k)
+			if !ok {
+				return badKey(k)
+			}
+			size = intSize(i)
+		default:
+			return badKey(k)
+		}
+		if bad := w.grow(size); bad != nil {
+			return bad.within(k)
+		}
+		w.trail.pairs = append(w.trail.pairs, pair{k, v})
+	}
+	return nil
+}
+
+// keyInteger is asInteger for keys, where zero has no sign.
+func keyInteger(k lua.LNumber) (int64, bool) {
+	if k == 0 {
+		return 0, true
+	}
+	return asInteger(k)
+}

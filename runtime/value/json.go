@@ -1,0 +1,350 @@
+package value
+
+import (
+	"encoding/base64"
+	"fmt"
+	"math"
+	"strconv"
+	"unicode/utf8"
+
+	lua "github.com/yuin/gopher-lua"
+	"shield/runtime/shield"
+)
+
+// JSON for tools says everything a payload can: what JSON has no word for is an
+// object with one key that begins with a dollar.
+//
+//	{"$binary": "AP8="}                 a string that is not UTF-8, in base64
+//	{"$number": "nan"}                  nan, inf, -inf
+//	{"$handle": {"node": "a", "epoch": "7", "id": 4}}
+//	{"$client": {"gateway": "a:main", "session": "s-1", "epoch": 2, "player": "ada", "profile": "game.v1/json"}}
+//	{"$map": [[5, "x"], ["5", "y"]]}    a table whose keys JSON would mix up
+//
+// A table with an array part only is an array; its holes are null. An empty
+// table is {}, unless shield.array marked it. Integer keys are written in
+// decimal, so they come back as strings; write $map where that matters.
+const (
+	keyBinary = "$binary"
+	keyNumber = "$number"
+	keyHandle = "$handle"
+	keyClient = "$client"
+	keyMap    = "$map"
+)
+
+// AppendJSON adds the tools' form of one detached value to b.
+func AppendJSON(b []byte, v lua.LValue) []byte {
+	w := jsonWriter{b: b, tools: true, limit: math.MaxInt}
+	w.value(v, MaxDepth) // what is detached travels: it can't be refused
+	return w.b
+}
+
+// AppendJSON adds all values to b as a JSON array.
+func (p *Payload) AppendJSON(b []byte) []byte {
+	b = append(b, '[')
+	for i := range p.n {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = AppendJSON(b, p.At(i))
+	}
+	return append(b, ']')
+}
+
+// jsonWriter writes live values too: everything is checked on the way.
+type jsonWriter struct {
+	b     []byte
+	tools bool // the dollar forms may be used
+	limit int  // of len(b)
+}
+
+func (w *jsonWriter) value(v lua.LValue, depth int) *refusal {
+	if len(w.b) > w.limit {
+		return tooLarge(w.limit)
+	}
+	switch v := v.(type) {
+	case *lua.LNilType:
+		w.b = append(w.b, "null"...)
+	case lua.LBool:
+		w.b = strconv.AppendBool(w.b, bool(v))
+	case lua.LNumber:
+		return w.number(v)
+	case lua.LString:
+		return w.string(string(v))
+	case *lua.LUserData:
+		return w.userdata(v)
+	case *lua.LTable:
+		if depth == 0 {
+			return unfit("cyclic table, or one nested deeper than 64 levels")
+		}
+		return w.table(v, depth)
+	default:
+		return refuse(v)
+	}
+	return nil
+}
+
+func (w *jsonWriter) number(x lua.LNumber) *refusal {
+	f := float64(x)
+	if i, ok := asInteger(x); ok {
+		w.b = strconv.AppendInt(w.b, i, 10)
+		return nil
+	}
+	name := ""
+	switch {
+	case math.IsNaN(f):
+		name = "nan"
+	case math.IsInf(f, 1):
+		name = "inf"
+	case math.IsInf(f, -1):
+		name = "-inf"
+	case f == 0:
+		w.b = append(w.b, "-0"...)
+		return nil
+	case math.Abs(f) >= 1e21 || math.Abs(f) < 1e-6:
+		w.b = strconv.AppendFloat(w.b, f, 'e', -1, 64)
+		return nil
+	case f == math.Trunc(f):
+		// Beyond int64: an exponent tells the reader that it is not meant digit
+		// by digit.
+		w.b = strconv.AppendFloat(w.b, f, 'e', -1, 64)
+		return nil
+	default:
+		w.b = strconv.AppendFloat(w.b, f, 'f', -1, 64)
+		return nil
+	}
+	if !w.tools {
+		return &refusal{code: shield.EncodeFailed, what: "number " + name, why: "JSON has no such number"}
+	}
+	w.b = append(w.b, `{"$number":"`+name+`"}`...)
+	return nil
+}
+
+func (w *jsonWriter) string(s string) *refusal {
+	if utf8.ValidString(s) {
+		w.b = appendJSONString(w.b, s)
+		return nil
+	}
+	if !w.tools {
+		return &refusal{code: shield.EncodeFailed, what: "string that is not UTF-8",
+			why: "JSON can't hold it; encode it, or use the codec raw or msgpack"}
+	}
+	w.b = append(w.b, `{"$binary":"`...)
+	w.b = base64.StdEncoding.AppendEncode(w.b, []byte(s))
+	w.b = append(w.b, `"}`...)
+	return nil
+}
+
+func (w *jsonWriter) userdata(u *lua.LUserData) *refusal {
+	if u == Null {
+		w.b = append(w.b, "null"...)
+		return nil
+	}
+	if !w.tools {
+		if name := refName(u); name != "" {
+			return &refusal{code: shield.EncodeFailed, what: name, why: "it means nothing outside the cluster"}
+		}
+		return refuse(u)
+	}
+	switch x := u.Value.(type) {
+	case shield.Handle:
+		w.b = append(w.b, `{"$handle":{"node":`...)
+		w.b = appendJSONString(w.b, string(x.Node))
+		w.b = append(w.b, fmt.Sprintf(`,"epoch":"%d","id":"%d"}}`, x.Epoch, x.ID)...)
+	case shield.ClientRef:
+		w.b = append(w.b, `{"$client":{"gateway":`...)
+		w.b = appendJSONString(w.b, string(x.Gateway))
+		w.b = append(w.b, `,"session":`...)
+		w.b = appendJSONString(w.b, string(x.Session))
+		w.b = append(w.b, fmt.Sprintf(`,"epoch":%d,"player":`, x.Epoch)...)
+		w.b = appendJSONString(w.b, x.Player)
+		w.b = append(w.b, `,"profile":`...)
+		w.b = appendJSONString(w.b, x.Profile)
+		w.b = append(w.b, "}}"...)
+	default:
+		return refuse(u)
+	}
+	return nil
+}
+
+func refName(u *lua.LUserData) string {
+	switch u.Value.(type) {
+	case shield.Handle:
+		return "handle"
+	case shield.ClientRef:
+		return "client ref"
+	}
+	return ""
+}
+
+func (w *jsonWriter) table(t *lua.LTable, depth int) *refusal {
+	n := t.MaxN()
+	if len(w.b)+n > w.limit {
+		return tooLarge(w.limit)
+	}
+	first, _ := firstOfHash(t, n)
+	if first == lua.LNil && (n > 0 || IsArrayMark(t.Metatable)) {
+		return w.array(t, n, depth)
+	}
+	keys, mixedUp := jsonKeys(t, n)
+	if mixedUp && w.tools {
+		return w.entries(t, n, depth)
+	}
+	return w.object(t, n, depth, keys)
+}
+
+func (w *jsonWriter) array(t *lua.LTable, n, depth int) *refusal {
+	w.b = append(w.b, '[')
+	for i := 1; i <= n; i++ {
+		if i > 1 {
+			w.b = append(w.b, ',')
+		}
+		if bad := w.value(t.RawGetInt(i), depth-1); bad != nil {
+			return bad.within(lua.LNumber(i))
+		}
+	}
+	w.b = append(w.b, ']')
+	return nil
+}
+
+// jsonKeys reports whether two keys of t would be one in JSON, or one of them
+// can't be a JSON key, or looks like a dollar form.
+func jsonKeys(t *lua.LTable, n int) (count int, mixedUp bool) {
+	var numbers bool
+	for k, _ := firstOfHash(t, n); k != lua.LNil; k, _ = t.Next(k) {
+		count++
+		s, ok := k.(lua.LString)
+		if !ok {
+			numbers = true
+		} else if !utf8.ValidString(string(s)) || len(s) > 0 && s[0] == '$' {
+			return count, true
+		}
+	}
+	if n == 0 && !numbers {
+		return count, false
+	}
+	for k, _ := firstOfHash(t, n); k != lua.LNil; k, _ = t.Next(k) {
+		s, ok := k.(lua.LString)
+		if !ok {
+			continue
+		}
+		i, err := strconv.ParseInt(string(s), 10, 64)
+		if err == nil && strconv.FormatInt(i, 10) == string(s) && t.RawGet(lua.LNumber(i)) != lua.LNil {
+			return count, true
+		}
+	}
+	return count, false
+}
+
+func (w *jsonWriter) object(t *lua.LTable, n, depth, _ int) *refusal {
+	w.b = append(w.b, '{')
+	sep := false
+	pair := func(k, v lua.LValue) *refusal {
+		if sep {
+			w.b = append(w.b, ',')
+		}
+		sep = true
+		if s, ok := k.(lua.LString); ok {
+			if !utf8.ValidString(string(s)) {
+				return &refusal{code: shield.EncodeFailed, what: "key that is not UTF-8", why: "JSON can't hold it"}
+			}
+			w.b = appendJSONString(w.b, string(s))
+		} else {
+			x, _ := k.(lua.LNumber)
+			i, ok := keyInteger(x)
+			if !ok || k.Type() != lua.LTNumber {
+				return badKey(k)
+			}
+			w.b = append(w.b, '"')
+			w.b = strconv.AppendInt(w.b, i, 10)
+			w.b = append(w.b, '"')
+		}
+		w.b = append(w.b, ':')
+		if bad := w.value(v, depth-1); bad != nil {
+			return bad.within(k)
+		}
+		return nil
+	}
+	return w.eachPair(t, n, pair, '}')
+}
+
+// entries writes the $map form.
+func (w *jsonWriter) entries(t *lua.LTable, n, depth int) *refusal {
+	w.b = append(w.b, `{"$map":[`...)
+	sep := false
+	pair := func(k, v lua.LValue) *refusal {
+		if sep {
+			w.b = append(w.b, ',')
+		}
+		sep = true
+		w.b = append(w.b, '[')
+		if bad := w.value(k, 0); bad != nil {
+			return bad
+		}
+		w.b = append(w.b, ',')
+		if bad := w.value(v, depth-1); bad != nil {
+			return bad.within(k)
+		}
+		w.b = append(w.b, ']')
+		return nil
+	}
+	if bad := w.eachPair(t, n, pair, ']'); bad != nil {
+		return bad
+	}
+	w.b = append(w.b, '}')
+	return nil
+}
+
+func (w *jsonWriter) eachPair(t *lua.LTable, n int, pair func(k, v lua.LValue) *refusal, end byte) *refusal {
+	for i := 1; i <= n; i++ {
+		if v := t.RawGetInt(i); v != lua.LNil {
+			if bad := pair(number(i), v); bad != nil {
+				return bad
+			}
+		}
+	}
+	for k, v := firstOfHash(t, n); k != lua.LNil; k, v = t.Next(k) {
+		if bad := pair(k, v); bad != nil {
+			return bad
+		}
+	}
+	w.b = append(w.b, end)
+	return nil
+}
+
+func keyText(k lua.LValue) string {
+	if x, ok := k.(lua.LNumber); ok {
+		i, _ := keyInteger(x)
+		return strconv.FormatInt(i, 10)
+	}
+	return k.String()
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendJSONString quotes a valid UTF-8 string.
+func appendJSONString(b []byte, s string) []byte {
+	b = append(b, '"')
+	start := 0
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c >= 0x20 && c != '"' && c != '\\' && c != 0x7f {
+			continue
+		}
+		b = append(b, s[start:i]...)
+		start = i + 1
+		switch c {
+		case '"', '\\':
+			b = append(b, '\\', c)
+		case '\n':
+			b = append(b, '\\', 'n')
+		case '\t':
+			b = append(b, '\\', 't')
+		case '\r':
+			b = append(b, '\\', 'r')
+		default:
+			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		}
+	}
+	b = append(b, s[start:]...)
+	return append(b, '"')
+}

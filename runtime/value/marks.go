@@ -1,0 +1,99 @@
+package value
+
+import (
+	lua "github.com/yuin/gopher-lua"
+	"shield/runtime/shield"
+)
+
+// nullType is the type of what Null holds; nothing else has it.
+type nullType struct{}
+
+// Null is shield.null, in every VM: the value of a key that is there and has
+// none, as JSON's null. It is read-only and shared by all VMs, so it equals
+// only itself.
+var Null = &lua.LUserData{Value: nullType{}, Env: newTable(0, 0), Metatable: nullMeta()}
+
+// arrayMark is the metatable that shield.array gives a table. It holds nothing
+// but its own lock, so all VMs share it.
+var arrayMark = lockedMeta(0)
+
+func lockedMeta(nrec int) *lua.LTable {
+	t := newTable(0, nrec+1)
+	t.RawSetString("__metatable", lua.LFalse)
+	return t
+}
+
+func nullMeta() *lua.LTable {
+	t := lockedMeta(1)
+	t.RawSetString("__tostring", &lua.LFunction{IsG: true, Env: newTable(0, 0), GFunction: func(L *lua.LState) int {
+		L.Push(lua.LString("null"))
+		return 1
+	}})
+	return t
+}
+
+// MarkArray makes t an array for JSON and clients even while it is empty. The
+// mark sits where a metatable would: t must have none.
+func MarkArray(t *lua.LTable) { t.Metatable = arrayMark }
+
+// IsArrayMark reports whether a table's Metatable field is MarkArray's. Lua
+// code is not to see it: getmetatable gives nil and setmetatable replaces it.
+func IsArrayMark(metatable lua.LValue) bool { return metatable == lua.LValue(arrayMark) }
+
+// NewHandle wraps h for a payload. The receiver gives it its metatable when it
+// interns it.
+func NewHandle(h shield.Handle) *lua.LUserData {
+	return &lua.LUserData{Value: h, Metatable: lua.LNil}
+}
+
+// NewClientRef wraps r for a payload, as NewHandle does.
+func NewClientRef(r shield.ClientRef) *lua.LUserData {
+	return &lua.LUserData{Value: r, Metatable: lua.LNil}
+}
+
+// AsHandle unwraps a handle.
+func AsHandle(v lua.LValue) (shield.Handle, bool) {
+	if ud, ok := v.(*lua.LUserData); ok {
+		h, ok := ud.Value.(shield.Handle)
+		return h, ok
+	}
+	return shield.Handle{}, false
+}
+
+// AsClientRef unwraps a client ref.
+func AsClientRef(v lua.LValue) (shield.ClientRef, bool) {
+	if ud, ok := v.(*lua.LUserData); ok {
+		r, ok := ud.Value.(shield.ClientRef)
+		return r, ok
+	}
+	return shield.ClientRef{}, false
+}
+
+// newTable makes a table that belongs to no VM. CreateTable doesn't touch its
+// receiver (gopher-lua v1.1.2, state.go:1608).
+func newTable(narr, nrec int) *lua.LTable { return (*lua.LState)(nil).CreateTable(narr, nrec) }
+
+// boxed holds the first integers as interface values, so that a walk needs no
+// memory to begin after the array part.
+var boxed = func() (b [257]lua.LValue) {
+	for i := range b {
+		b[i] = lua.LNumber(i)
+	}
+	return b
+}()
+
+func number(i int) lua.LValue {
+	if i >= 0 && i < len(boxed) {
+		return boxed[i]
+	}
+	return lua.LNumber(i)
+}
+
+// firstOfHash is the first pair of t that is not in its array part, which ends
+// at n (MaxN). Next goes on from there.
+func firstOfHash(t *lua.LTable, n int) (lua.LValue, lua.LValue) {
+	if n == 0 {
+		return t.Next(lua.LNil)
+	}
+	return t.Next(number(n))
+}

@@ -26,11 +26,7 @@ type Remote interface {
 }
 
 // Published is one name of one node.
-type Published struct {
-	Node   shield.NodeID
-	Name   shield.Name
-	Handle shield.Handle
-}
+type Published = shield.Published
 
 // Clients reaches the sessions of this node's gateways and, through the
 // cluster, of others. Every method returns at once.

@@ -45,3 +45,10 @@ func (c ClientRef) String() string {
 	}
 	return s
 }
+
+// Published is one name of one node and the service behind it.
+type Published struct {
+	Node   NodeID
+	Name   Name
+	Handle Handle
+}

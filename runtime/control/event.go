@@ -34,6 +34,7 @@ const (
 	EventDelta    EventKind = "delta"    // what changed since the line before
 	EventLagged   EventKind = "lagged"   // the reader was too slow; a snapshot follows
 	EventAlive    EventKind = "alive"    // nothing happened, the server lives; no number of its own
+	EventFailed   EventKind = "failed"   // the rows of Topic can't be had for now; those of before are old
 )
 
 // Event is one line of GET /ops/watch. Seq rises by one with each delta; a
@@ -43,10 +44,14 @@ type Event struct {
 	Seq      uint64    `json:"seq"`
 	Snapshot *Snapshot `json:"snapshot,omitempty"`
 	Delta    *Delta    `json:"delta,omitempty"`
-	Missed   uint64    `json:"missed,omitempty"` // lagged: how many deltas the reader did not get
+	Missed   uint64    `json:"missed,omitempty"` // lagged: about how many deltas the reader did not get
+	Topic    Topic     `json:"topic,omitempty"`  // failed
+	Error    *Error    `json:"error,omitempty"`  // failed
 }
 
 // Snapshot holds the rows of the topics asked for, sorted; the others are nil.
+// Ages (uptime_ms, idle_ms, age_ms) go on by themselves: a row is not sent again
+// for them, its reader adds the time that passed.
 type Snapshot struct {
 	Project  Project             `json:"project"`
 	Nodes    []shield.NodeRow    `json:"nodes,omitzero"`

@@ -13,10 +13,10 @@ import (
 type Host interface {
 	Project() Project
 
-	// Nodes gives the rows as from sees them. from is one of Project().Nodes.
+	// Nodes gives the rows as from sees them. from is one of Project().Nodes, or
+	// "" for the first of them that runs.
 	Nodes(from shield.NodeID) ([]shield.NodeRow, error)
-	// Routes gives what from knows: its own names and those it learnt. from is
-	// one of Project().Nodes.
+	// Routes gives what from knows: its own names and those it learnt.
 	Routes(from shield.NodeID) ([]shield.RouteRow, error)
 	// Services and Sessions are those of the nodes of this process.
 	Services() ([]shield.ServiceRow, error)
@@ -49,7 +49,7 @@ type Host interface {
 	Healthy() error
 	Ready() error
 
-	// Notify asks for changed to be called, from any goroutine, whenever rows
+	// Notify (a Notifier does it) asks for changed to be called, from any goroutine, whenever rows
 	// of a topic changed in a way that a person waits for. changed does not
 	// block. The host may call it too often, and for what is merely counted it
 	// need not. stop ends it; nothing may be kept for nobody.

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -383,7 +385,39 @@ func (l *lineWriter) write(v any) error {
 		// A connection that can't have a deadline is one of a test.
 		_ = l.ctl.SetWriteDeadline(time.Now().Add(goneAfter))
 	}
-	return l.enc.Encode(v)
+	err := l.enc.Encode(v)
+	var value *json.UnsupportedValueError
+	var kind *json.UnsupportedTypeError
+	if errors.As(err, &value) || errors.As(err, &kind) {
+		return l.enc.Encode(tamed(v)) // nothing was written yet
+	}
+	return err
+}
+
+// tamed makes log lines whose fields are no JSON (a NaN, a channel) printable:
+// such a field must not cost the line, let alone the stream.
+func tamed(v any) any {
+	tame := func(rows []shield.LogRow) {
+		for i := range rows {
+			if _, err := json.Marshal(rows[i].Fields); err != nil {
+				rows[i].Fields = map[string]any{"fields": fmt.Sprint(rows[i].Fields)}
+			}
+		}
+	}
+	switch v := v.(type) {
+	case shield.LogRow:
+		rows := []shield.LogRow{v}
+		tame(rows)
+		return rows[0]
+	case Event: // its rows are copies that the ring made for us
+		if v.Snapshot != nil {
+			tame(v.Snapshot.Logs)
+		}
+		if v.Delta != nil {
+			tame(v.Delta.Logs)
+		}
+	}
+	return v
 }
 
 // flush sends what was written and says how long the reader kept it waiting.

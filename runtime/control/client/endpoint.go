@@ -38,11 +38,12 @@ func ParseEndpoint(s string) (Endpoint, error) {
 	return Endpoint{}, fmt.Errorf("endpoint %q: want unix:PATH or tcp://HOST:PORT", s)
 }
 
-// NothingError says that nothing answers: what was looked for, and how to start
-// something. Exit code 3.
+// NothingError says that nothing answers and what was looked for. Exit code 3.
+// Whoever prints it adds how to start something: Start.
 type NothingError struct {
 	Dir   string   // where the search began; empty when an endpoint was given by hand
 	Tried []string // endpoints, or files looked for
+	Stale bool     // there are sockets, whose servers ended without cleaning up
 	Lost  bool     // it answered and then the connection broke
 	Err   error
 }
@@ -53,16 +54,21 @@ func (e *NothingError) Error() string {
 	case e.Lost:
 		fmt.Fprintf(&b, "the server at %s went away: %v", strings.Join(e.Tried, ", "), e.Err)
 	case e.Dir != "":
-		fmt.Fprintf(&b, "nothing to talk to: no running project in %s or above it (looked for %s)", e.Dir, strings.Join(e.Tried, ", "))
+		fmt.Fprintf(&b, "nothing to talk to: nobody serves %s (looked for %s)", e.Dir, strings.Join(e.Tried, ", "))
+		if e.Stale {
+			b.WriteString("; its server ended without cleaning up")
+		}
 	default:
 		fmt.Fprintf(&b, "nothing to talk to: %s does not answer", strings.Join(e.Tried, ", "))
 		if e.Err != nil {
 			fmt.Fprintf(&b, " (%v)", e.Err)
 		}
 	}
-	b.WriteString("\n  start one: shield dev")
 	return b.String()
 }
+
+// Start is the command that makes a NothingError go away.
+func (e *NothingError) Start() string { return "start one: shield dev" }
 
 func (e *NothingError) Unwrap() error { return e.Err }
 

@@ -14,7 +14,7 @@ import (
 //
 //	1 null     one byte, 0
 //	2 array    an array that is marked (shield.array)
-//	3 mixed    one byte (1 = marked), the array part as array, the rest as map
+//	3 mixed    one byte (1 = marked), count of pairs as uint, the array part as array, the pairs
 //	4 handle   node as str, epoch and id as uint
 //	5 client   gateway and session as str, epoch as uint, player and profile as str
 const (
@@ -93,6 +93,7 @@ func appendTable(b []byte, t *lua.LTable) []byte {
 	case mixed:
 		b, at = beginExt(b, extMixed)
 		b = append(b, flag(marked))
+		b = msgp.AppendUint64(b, uint64(hashLen(t, first)))
 	case marked:
 		b, at = beginExt(b, extArray)
 	}
@@ -102,21 +103,25 @@ func appendTable(b []byte, t *lua.LTable) []byte {
 			b = appendValue(b, t.RawGetInt(i))
 		}
 	}
-	if first != lua.LNil || n == 0 && !marked {
-		b = appendHash(b, t, n)
+	if !mixed && n == 0 && !marked {
+		b = msgp.AppendMapHeader(b, uint32(hashLen(t, first)))
 	}
+	b = appendPairs(b, t, n)
 	if at > 0 {
 		b = endExt(b, at)
 	}
 	return b
 }
 
-func appendHash(b []byte, t *lua.LTable, n int) []byte {
+func hashLen(t *lua.LTable, first lua.LValue) int {
 	h := 0
-	for k, _ := firstOfHash(t, n); k != lua.LNil; k, _ = t.Next(k) {
+	for k := first; k != lua.LNil; k, _ = t.Next(k) {
 		h++
 	}
-	b = msgp.AppendMapHeader(b, uint32(h))
+	return h
+}
+
+func appendPairs(b []byte, t *lua.LTable, n int) []byte {
 	for k, v := firstOfHash(t, n); k != lua.LNil; k, v = t.Next(k) {
 		if x, ok := k.(lua.LNumber); ok {
 			i, _ := keyInteger(x)

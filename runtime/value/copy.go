@@ -131,17 +131,18 @@ func (w *walker) grow(n int) *refusal {
 }
 
 func (w *walker) value(v lua.LValue) (lua.LValue, *refusal) {
-	switch v := v.(type) {
+	// A scalar is handed on as it is: boxing x again would cost memory.
+	switch x := v.(type) {
 	case lua.LNumber:
-		return v, w.grow(numberSize(v))
+		return v, w.grow(numberSize(x))
 	case lua.LString:
-		return v, w.grow(stringSize(len(v)))
+		return v, w.grow(stringSize(len(x)))
 	case lua.LBool, *lua.LNilType:
 		return v, w.grow(1)
 	case *lua.LTable:
-		return w.table(v)
+		return w.table(x)
 	case *lua.LUserData:
-		return w.userdata(v)
+		return w.userdata(x)
 	case nil:
 		return lua.LNil, w.grow(1)
 	}
@@ -155,8 +156,6 @@ func (w *walker) userdata(u *lua.LUserData) (lua.LValue, *refusal) {
 	switch x := u.Value.(type) {
 	case shield.Handle:
 		w.refs = true
-		// The interface value is handed on as it is: boxing x again would
-		// cost memory.
 		return &lua.LUserData{Value: u.Value, Metatable: lua.LNil}, w.grow(handleSize(x))
 	case shield.ClientRef:
 		w.refs = true

@@ -324,12 +324,17 @@ func (d *decoder) mixed(depth int) lua.LValue {
 	}
 	marked := d.b[0] == 1
 	d.b = d.b[1:]
-	v := d.array(depth, marked)
-	h := d.mapHeader()
-	if d.bad {
+	h := d.uint()
+	n := d.arrayHeader()
+	// An element takes a byte at least, a pair two.
+	if d.bad || depth == 0 || int64(n) > int64(len(d.b)) || h > uint64(len(d.b)-n)/2 {
 		return d.fail()
 	}
-	t := v.(*lua.LTable)
-	d.pairs(t, h, depth)
+	t := newTable(n, int(h))
+	if marked {
+		t.Metatable = arrayMark
+	}
+	d.items(t, n, depth)
+	d.pairs(t, int(h), depth)
 	return t
 }

@@ -16,7 +16,7 @@ import (
 //
 //	{"$binary": "AP8="}                 a string that is not UTF-8, in base64
 //	{"$number": "nan"}                  nan, inf, -inf
-//	{"$handle": {"node": "a", "epoch": "7", "id": 4}}
+//	{"$handle": {"node": "a", "epoch": "7", "id": "4"}}
 //	{"$client": {"gateway": "a:main", "session": "s-1", "epoch": 2, "player": "ada", "profile": "game.v1/json"}}
 //	{"$map": [[5, "x"], ["5", "y"]]}    a table whose keys JSON would mix up
 //
@@ -100,12 +100,9 @@ func (w *jsonWriter) number(x lua.LNumber) *refusal {
 	case f == 0:
 		w.b = append(w.b, "-0"...)
 		return nil
-	case math.Abs(f) >= 1e21 || math.Abs(f) < 1e-6:
-		w.b = strconv.AppendFloat(w.b, f, 'e', -1, 64)
-		return nil
-	case f == math.Trunc(f):
-		// Beyond int64: an exponent tells the reader that it is not meant digit
-		// by digit.
+	case f == math.Trunc(f) || math.Abs(f) < 1e-6:
+		// A whole number that gets here is beyond int64: the exponent tells the
+		// reader that it is not meant digit by digit.
 		w.b = strconv.AppendFloat(w.b, f, 'e', -1, 64)
 		return nil
 	default:
@@ -120,18 +117,23 @@ func (w *jsonWriter) number(x lua.LNumber) *refusal {
 }
 
 func (w *jsonWriter) string(s string) *refusal {
-	if utf8.ValidString(s) {
-		w.b = appendJSONString(w.b, s)
-		return nil
-	}
-	if !w.tools {
+	if !w.tools && !utf8.ValidString(s) {
 		return &refusal{code: shield.EncodeFailed, what: "string that is not UTF-8",
 			why: "JSON can't hold it; encode it, or use the codec raw or msgpack"}
+	}
+	w.text(s)
+	return nil
+}
+
+// text writes any string, in base64 where it must be.
+func (w *jsonWriter) text(s string) {
+	if utf8.ValidString(s) {
+		w.b = appendJSONString(w.b, s)
+		return
 	}
 	w.b = append(w.b, `{"$binary":"`...)
 	w.b = base64.StdEncoding.AppendEncode(w.b, []byte(s))
 	w.b = append(w.b, `"}`...)
-	return nil
 }
 
 func (w *jsonWriter) userdata(u *lua.LUserData) *refusal {
@@ -148,17 +150,17 @@ func (w *jsonWriter) userdata(u *lua.LUserData) *refusal {
 	switch x := u.Value.(type) {
 	case shield.Handle:
 		w.b = append(w.b, `{"$handle":{"node":`...)
-		w.b = appendJSONString(w.b, string(x.Node))
+		w.text(string(x.Node))
 		w.b = append(w.b, fmt.Sprintf(`,"epoch":"%d","id":"%d"}}`, x.Epoch, x.ID)...)
 	case shield.ClientRef:
 		w.b = append(w.b, `{"$client":{"gateway":`...)
-		w.b = appendJSONString(w.b, string(x.Gateway))
+		w.text(string(x.Gateway))
 		w.b = append(w.b, `,"session":`...)
-		w.b = appendJSONString(w.b, string(x.Session))
+		w.text(string(x.Session))
 		w.b = append(w.b, fmt.Sprintf(`,"epoch":%d,"player":`, x.Epoch)...)
-		w.b = appendJSONString(w.b, x.Player)
+		w.text(x.Player)
 		w.b = append(w.b, `,"profile":`...)
-		w.b = appendJSONString(w.b, x.Profile)
+		w.text(x.Profile)
 		w.b = append(w.b, "}}"...)
 	default:
 		return refuse(u)
@@ -185,11 +187,15 @@ func (w *jsonWriter) table(t *lua.LTable, depth int) *refusal {
 	if first == lua.LNil && (n > 0 || IsArrayMark(t.Metatable)) {
 		return w.array(t, n, depth)
 	}
-	keys, mixedUp := jsonKeys(t, n)
-	if mixedUp && w.tools {
+	collide := keysCollide(t, n)
+	switch {
+	case w.tools && (collide || dollarKeys(t, n)):
 		return w.entries(t, n, depth)
+	case collide:
+		return &refusal{code: shield.EncodeFailed, what: "table with a number and the same number as a string for keys",
+			why: "they are one key in JSON"}
 	}
-	return w.object(t, n, depth, keys)
+	return w.object(t, n, depth)
 }
 
 func (w *jsonWriter) array(t *lua.LTable, n, depth int) *refusal {
@@ -206,36 +212,35 @@ func (w *jsonWriter) array(t *lua.LTable, n, depth int) *refusal {
 	return nil
 }
 
-// jsonKeys reports whether two keys of t would be one in JSON, or one of them
-// can't be a JSON key, or looks like a dollar form.
-func jsonKeys(t *lua.LTable, n int) (count int, mixedUp bool) {
-	var numbers bool
+// dollarKeys reports whether a key of t is no JSON key, or looks like a dollar
+// form.
+func dollarKeys(t *lua.LTable, n int) bool {
 	for k, _ := firstOfHash(t, n); k != lua.LNil; k, _ = t.Next(k) {
-		count++
 		s, ok := k.(lua.LString)
-		if !ok {
-			numbers = true
-		} else if !utf8.ValidString(string(s)) || len(s) > 0 && s[0] == '$' {
-			return count, true
+		if ok && (!utf8.ValidString(string(s)) || len(s) > 0 && s[0] == '$') {
+			return true
 		}
 	}
-	if n == 0 && !numbers {
-		return count, false
-	}
+	return false
+}
+
+// keysCollide reports whether t has both an integer key and the same in
+// decimal.
+func keysCollide(t *lua.LTable, n int) bool {
 	for k, _ := firstOfHash(t, n); k != lua.LNil; k, _ = t.Next(k) {
 		s, ok := k.(lua.LString)
-		if !ok {
+		if !ok || len(s) == 0 || len(s) > 20 || s[0] > '9' {
 			continue
 		}
 		i, err := strconv.ParseInt(string(s), 10, 64)
 		if err == nil && strconv.FormatInt(i, 10) == string(s) && t.RawGet(lua.LNumber(i)) != lua.LNil {
-			return count, true
+			return true
 		}
 	}
-	return count, false
+	return false
 }
 
-func (w *jsonWriter) object(t *lua.LTable, n, depth, _ int) *refusal {
+func (w *jsonWriter) object(t *lua.LTable, n, depth int) *refusal {
 	w.b = append(w.b, '{')
 	sep := false
 	pair := func(k, v lua.LValue) *refusal {

@@ -94,7 +94,7 @@ func headerSize(n int) int {
 func tableSize(n, h int, marked bool) int {
 	switch {
 	case h > 0 && (n > 0 || marked):
-		return extHeaderSize + 1 + headerSize(n) + headerSize(h)
+		return extHeaderSize + 1 + uintSize(uint64(h)) + headerSize(n)
 	case marked:
 		return extHeaderSize + headerSize(n)
 	case n > 0:

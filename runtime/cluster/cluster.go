@@ -12,6 +12,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"time"
@@ -172,3 +173,6 @@ type Info struct {
 	Sessions       int
 	CallsPerSecond float64
 }
+
+// ErrQueueFull is a Link's answer when the peer reads too slowly.
+var ErrQueueFull = errors.New("the link's queue is full")

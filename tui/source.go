@@ -71,7 +71,7 @@ type Delta struct {
 // told apart by the address it is dialled at.
 func NodeKey(r *shield.NodeRow) string {
 	if r.Node == "" {
-		return "@" + r.Address
+		return r.Address
 	}
 	return string(r.Node)
 }

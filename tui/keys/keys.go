@@ -165,7 +165,7 @@ var Table = []Binding{
 	{Keys: []string{"G", "end"}, Show: "G end", Help: "to the bottom; follows where there is something to follow", Action: Bottom},
 	{Keys: []string{"ctrl+d", "pgdown"}, Show: "ctrl-d", Help: "half a screen down", Action: HalfDown},
 	{Keys: []string{"ctrl+u", "pgup"}, Show: "ctrl-u", Help: "half a screen up", Action: HalfUp},
-	{Keys: []string{"left", "h"}, Show: "h left", Help: "pan to the left", Action: PanLeft},
+	{Keys: []string{"left"}, Help: "pan to the left", Action: PanLeft},
 	{Keys: []string{"right"}, Help: "pan to the right", Action: PanRight},
 	{Keys: []string{"esc"}, Help: "back; clears the filter", Action: Back},
 	{Keys: []string{"?"}, Short: "help", Help: "this list", Action: Help, Rank: 100},

@@ -1,0 +1,509 @@
+package tui
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"shield/tui/grid"
+	"shield/tui/theme"
+)
+
+// column is one column of a list of T.
+type column[T any] struct {
+	grid.Column
+	cell    func(p *pen, v *T) cell
+	compare func(a, b *T) int // nil: not sorted by
+}
+
+// row is one line of a list with what is needed to find and sort it.
+type row[T any] struct {
+	key   string
+	val   T
+	hay   string // lower-case text the filter looks in; built when first asked for
+	moved bool   // its value changed since the list was sorted
+	gone  bool
+}
+
+// list is a table of rows that are known by a key. The selection follows the
+// key, whatever the order; order and filter are the reader's.
+type list[T any] struct {
+	cols  []column[T]
+	keyOf func(*T) string
+	hayOf func(*T) string
+
+	rows   map[string]*row[T]
+	order  []*row[T] // sorted; all rows
+	shown  []*row[T] // those the filter lets through
+	sel    *row[T]
+	cur    int  // where sel is in shown
+	top    int  // first row on the screen
+	tailed bool // keeps the newest in sight
+
+	sortBy  int
+	desc    bool
+	wide    bool
+	pan     int
+	needle  string
+	invert  bool
+	keep    func(*T) bool // a second filter of the view's own, may be nil
+	pending bool          // rows changed while the order was held
+
+	w, h   int
+	widths []int // of the columns; they only grow, so that nothing twitches
+	frame  []grid.Column
+}
+
+func newList[T any](keyOf, hayOf func(*T) string, cols []column[T]) *list[T] {
+	l := &list[T]{cols: cols, keyOf: keyOf, hayOf: hayOf, rows: map[string]*row[T]{}, widths: make([]int, len(cols))}
+	for i := range cols {
+		l.frame = append(l.frame, cols[i].Column)
+	}
+	return l
+}
+
+// replace sets all rows anew. Rows that were known stay the rows they were.
+func (l *list[T]) replace(vals []T) {
+	old := l.rows
+	l.rows = make(map[string]*row[T], len(vals))
+	l.order = l.order[:0:0]
+	for i := range vals {
+		key := l.keyOf(&vals[i])
+		r := old[key]
+		if r == nil || l.rows[key] != nil {
+			r = &row[T]{key: key}
+		}
+		r.val, r.hay, r.moved = vals[i], "", false
+		if prev := l.rows[key]; prev != nil { // a key twice: the last one counts
+			prev.val = vals[i]
+			continue
+		}
+		l.rows[key] = r
+		l.order = append(l.order, r)
+	}
+	l.sort()
+}
+
+// apply changes some rows. With hold set no row that is on the screen moves.
+func (l *list[T]) apply(vals []T, gone []string, hold bool) {
+	if len(vals) == 0 && len(gone) == 0 {
+		return
+	}
+	var fresh []*row[T]
+	moved := 0
+	for i := range vals {
+		key := l.keyOf(&vals[i])
+		r := l.rows[key]
+		if r == nil {
+			r = &row[T]{key: key}
+			l.rows[key] = r
+			fresh = append(fresh, r)
+		} else if !r.moved {
+			r.moved = true
+			moved++
+		}
+		r.val, r.hay = vals[i], ""
+	}
+	lost := false
+	for _, key := range gone {
+		if r := l.rows[key]; r != nil {
+			r.gone, lost = true, true
+			delete(l.rows, key)
+		}
+	}
+	if lost {
+		l.order = slices.DeleteFunc(l.order, func(r *row[T]) bool { return r.gone })
+		fresh = slices.DeleteFunc(fresh, func(r *row[T]) bool { return r.gone })
+	}
+	if hold {
+		l.order = append(l.order, fresh...)
+		l.pending = true
+		l.filter()
+		return
+	}
+	l.merge(fresh)
+}
+
+// merge puts fresh and moved rows where they belong. The others are in order
+// already, so this costs one pass and not a sort.
+func (l *list[T]) merge(fresh []*row[T]) {
+	changed := fresh
+	rest := l.order[:0:len(l.order)]
+	if l.pending {
+		l.order = append(l.order, fresh...)
+		l.sort()
+		return
+	}
+	for _, r := range l.order {
+		if r.moved {
+			r.moved = false
+			changed = append(changed, r)
+			continue
+		}
+		rest = append(rest, r)
+	}
+	slices.SortFunc(changed, l.compare)
+	out := make([]*row[T], 0, len(rest)+len(changed))
+	i := 0
+	for _, c := range changed {
+		at, _ := slices.BinarySearchFunc(rest[i:], c, l.compare)
+		out = append(out, rest[i:i+at]...)
+		out = append(out, c)
+		i += at
+	}
+	l.order = append(out, rest[i:]...)
+	l.filter()
+}
+
+// settle sorts what was held back.
+func (l *list[T]) settle() {
+	if l.pending {
+		l.sort()
+	}
+}
+
+func (l *list[T]) isPending() bool { return l.pending }
+
+func (l *list[T]) sort() {
+	for _, r := range l.order {
+		r.moved = false
+	}
+	l.pending = false
+	slices.SortFunc(l.order, l.compare)
+	l.filter()
+}
+
+// compare orders two rows by the column of choice, then by key, so that the
+// order never depends on chance.
+func (l *list[T]) compare(a, b *row[T]) int {
+	if f := l.cols[l.sortBy].compare; f != nil {
+		if o := f(&a.val, &b.val); o != 0 {
+			if l.desc {
+				return -o
+			}
+			return o
+		}
+	}
+	return natural(a.key, b.key)
+}
+
+// filter finds the rows to show and the selection among them.
+func (l *list[T]) filter() {
+	if l.needle == "" && l.keep == nil {
+		l.shown = l.order
+	} else {
+		l.shown = make([]*row[T], 0, len(l.order))
+		for _, r := range l.order {
+			if (l.keep == nil || l.keep(&r.val)) && l.matches(r) {
+				l.shown = append(l.shown, r)
+			}
+		}
+	}
+	l.find()
+}
+
+func (l *list[T]) matches(r *row[T]) bool {
+	if l.needle == "" {
+		return true
+	}
+	if r.hay == "" {
+		r.hay = strings.ToLower(l.hayOf(&r.val))
+	}
+	return strings.Contains(r.hay, l.needle) != l.invert
+}
+
+// find puts the cursor back on the selected row. When the row is gone, the
+// cursor stays where it was on the screen.
+func (l *list[T]) find() {
+	if l.tailed && len(l.shown) > 0 {
+		l.cur = len(l.shown) - 1
+		l.sel = l.shown[l.cur]
+		l.scroll()
+		return
+	}
+	at := -1
+	if l.sel != nil && !l.sel.gone {
+		if l.cur < len(l.shown) && l.shown[l.cur] == l.sel {
+			at = l.cur
+		} else {
+			at = slices.Index(l.shown, l.sel)
+		}
+	}
+	if at < 0 {
+		at = max(min(l.cur, len(l.shown)-1), 0)
+		l.sel = nil
+		if at < len(l.shown) {
+			l.sel = l.shown[at]
+		}
+	}
+	l.cur = at
+	l.scroll()
+}
+
+// scroll keeps the cursor on the screen and the screen full.
+func (l *list[T]) scroll() {
+	n := l.page()
+	l.top = min(l.top, l.cur)
+	l.top = max(l.top, l.cur-n+1)
+	l.top = max(min(l.top, len(l.shown)-n), 0)
+}
+
+// page is how many rows fit; one line is the header's.
+func (l *list[T]) page() int { return max(l.h-1, 1) }
+
+func (l *list[T]) move(n int) { l.moveTo(l.cur + n) }
+
+func (l *list[T]) moveTo(i int) {
+	if len(l.shown) == 0 {
+		return
+	}
+	l.cur = max(min(i, len(l.shown)-1), 0)
+	l.sel = l.shown[l.cur]
+	l.tailed = l.tailed && l.cur == len(l.shown)-1
+	l.scroll()
+}
+
+func (l *list[T]) end()            { l.moveTo(len(l.shown) - 1) }
+func (l *list[T]) follow(on bool)  { l.tailed = on; l.find() }
+func (l *list[T]) following() bool { return l.tailed }
+func (l *list[T]) setSize(w, h int) {
+	if w != l.w {
+		clear(l.widths)
+	}
+	l.w, l.h = w, h
+	l.scroll()
+}
+
+func (l *list[T]) setFilter(text string) {
+	text = strings.ToLower(text)
+	l.needle, l.invert = strings.TrimPrefix(text, "!"), strings.HasPrefix(text, "!")
+	l.filter()
+}
+
+func (l *list[T]) counts() (shown, total int) { return len(l.shown), len(l.order) }
+
+func (l *list[T]) selected() *T {
+	if l.sel == nil {
+		return nil
+	}
+	return &l.sel.val
+}
+
+func (l *list[T]) key() string {
+	if l.sel == nil {
+		return ""
+	}
+	return l.sel.key
+}
+
+// pick selects the row with the given key.
+func (l *list[T]) pick(key string) bool {
+	i := slices.IndexFunc(l.shown, func(r *row[T]) bool { return r.key == key })
+	if i >= 0 {
+		l.moveTo(i)
+	}
+	return i >= 0
+}
+
+// click selects the row on line y of the pane.
+func (l *list[T]) click(y int) {
+	if i := l.top + y - 1; y >= 1 && i < len(l.shown) {
+		l.moveTo(i)
+	}
+}
+
+func (l *list[T]) keys() []string {
+	out := make([]string, 0, len(l.order))
+	for _, r := range l.order {
+		out = append(out, r.key)
+	}
+	return out
+}
+
+// sortNext sorts by the next column that can be sorted by.
+func (l *list[T]) sortNext() {
+	for range l.cols {
+		l.sortBy = (l.sortBy + 1) % len(l.cols)
+		c := &l.cols[l.sortBy]
+		if c.compare != nil && (l.wide || !c.Wide) {
+			break
+		}
+	}
+	l.desc = l.cols[l.sortBy].Right // numbers: the largest first
+	l.sort()
+}
+
+func (l *list[T]) reverse() { l.desc = !l.desc; l.sort() }
+
+func (l *list[T]) sorted() (title string, desc bool) { return l.cols[l.sortBy].Title, l.desc }
+
+func (l *list[T]) sortOn(title string, desc bool) bool {
+	for i := range l.cols {
+		if strings.EqualFold(l.cols[i].Title, title) && l.cols[i].compare != nil {
+			l.sortBy, l.desc = i, desc
+			l.sort()
+			return true
+		}
+	}
+	return false
+}
+
+func (l *list[T]) setWide(on bool) { l.wide, l.pan = on, 0; clear(l.widths) }
+func (l *list[T]) isWide() bool    { return l.wide }
+func (l *list[T]) panBy(n int)     { l.pan = max(l.pan+n, 0) }
+
+func (l *list[T]) json() string {
+	if l.sel == nil {
+		return ""
+	}
+	b, err := json.Marshal(l.sel.val)
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+// plainRow is the selected row as one would copy it: every column, two blanks
+// between.
+func (l *list[T]) plainRow(p *pen) string {
+	if l.sel == nil {
+		return ""
+	}
+	var parts []string
+	for i := range l.cols {
+		if s := l.cols[i].cell(p, &l.sel.val).text; s != "" {
+			parts = append(parts, s)
+		}
+	}
+	return strings.Join(parts, "  ")
+}
+
+// view prints the header and the rows in sight, exactly h lines of w cells.
+func (l *list[T]) view(p *pen, focus bool) []string {
+	if l.w <= 0 || l.h <= 0 {
+		return nil
+	}
+	last := min(l.top+l.page(), len(l.shown))
+	cells := make([][]cell, 0, max(last-l.top, 0))
+	for _, r := range l.shown[min(l.top, last):last] {
+		line := make([]cell, len(l.cols))
+		for i := range l.cols {
+			if l.cols[i].Wide && !l.wide {
+				continue
+			}
+			line[i] = l.cols[i].cell(p, &r.val)
+			l.widths[i] = max(l.widths[i], grid.Width(line[i].text))
+		}
+		cells = append(cells, line)
+	}
+	placed := grid.Fit(l.frame, l.widths, l.w-marker, l.wide)
+	out := make([]string, 0, l.h)
+	out = append(out, l.header(p, placed))
+	for i, line := range cells {
+		out = append(out, l.rowLine(p, placed, line, focus && l.top+i == l.cur, l.top+i == l.cur))
+	}
+	if len(cells) == 0 && l.h > 1 {
+		out = append(out, l.empty(p))
+	}
+	for len(out) < l.h {
+		out = append(out, grid.Blank(l.w))
+	}
+	return out[:l.h]
+}
+
+// marker is the room for the cursor before the first column.
+const marker = 2
+
+func (l *list[T]) empty(p *pen) string {
+	switch {
+	case len(l.order) == 0:
+		return p.text(l.w, theme.Dim, "  none yet")
+	default:
+		return p.text(l.w, theme.Dim, "  none of "+count(float64(len(l.order)))+" match; esc clears the filter")
+	}
+}
+
+func (l *list[T]) header(p *pen, placed []grid.Placed) string {
+	line := l.panned(p, placed, func(i int) cell {
+		c := cell{text: l.cols[i].Title, role: theme.Dim}
+		if i == l.sortBy && l.cols[i].compare != nil {
+			c.role = theme.Accent
+		}
+		return c
+	})
+	return line.String()
+}
+
+func (l *list[T]) rowLine(p *pen, placed []grid.Placed, cells []cell, focus, current bool) string {
+	line := p.line(l.w)
+	if focus {
+		line.Base(p.on(theme.Selected))
+	}
+	mark := "  "
+	if current {
+		mark = p.gl.Cursor + " "
+	}
+	return l.fill(p, line.Put(p.on(theme.Accent), mark), placed, func(i int) cell { return cells[i] }).String()
+}
+
+func (l *list[T]) panned(p *pen, placed []grid.Placed, at func(int) cell) *grid.Line {
+	return l.fill(p, p.line(l.w).Gap(marker), placed, at)
+}
+
+// fill sets the columns; the first one stays when the others are panned.
+func (l *list[T]) fill(p *pen, line *grid.Line, placed []grid.Placed, at func(int) cell) *grid.Line {
+	skip := 0
+	if l.wide {
+		skip = min(l.pan, max(len(placed)-2, 0))
+	}
+	for n, pl := range placed {
+		if n > 0 && n <= skip {
+			continue
+		}
+		if n > 0 {
+			line.Gap(grid.Gap)
+		}
+		c, col := at(pl.Index), &l.cols[pl.Index]
+		text := c.text
+		if col.Middle {
+			text = grid.CutMiddle(text, pl.Width, p.gl.Ellipsis)
+		}
+		line.Field(p.on(c.role), text, pl.Width, col.Right)
+	}
+	return line
+}
+
+// natural compares like a person: node-2 comes before node-10.
+func natural(a, b string) int {
+	i := 0
+	for i < len(a) && i < len(b) && a[i] == b[i] {
+		i++
+	}
+	// Step back to the start of the number in which they differ.
+	for i > 0 && isDigit(a[i-1]) {
+		i--
+	}
+	a, b = a[i:], b[i:]
+	na, nb := digits(a), digits(b)
+	if na > 0 && nb > 0 {
+		x, y := strings.TrimLeft(a[:na], "0"), strings.TrimLeft(b[:nb], "0")
+		if len(x) != len(y) {
+			return cmp.Compare(len(x), len(y))
+		}
+		if x != y {
+			return strings.Compare(x, y)
+		}
+	}
+	return strings.Compare(a, b)
+}
+
+func digits(s string) int {
+	n := 0
+	for n < len(s) && isDigit(s[n]) {
+		n++
+	}
+	return n
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }

@@ -1,0 +1,259 @@
+package tui
+
+import (
+	"strconv"
+	"time"
+
+	"shield/runtime/shield"
+)
+
+const (
+	maxCalls   = 2000            // finished calls that are kept
+	maxHistory = 64              // samples of a rate that are kept
+	flashFor   = 3 * time.Second // how long a changed epoch shows 7->8
+)
+
+// history is the recent past of one rate, oldest first.
+type history struct{ samples []float64 }
+
+func (h *history) add(v float64) {
+	if len(h.samples) == maxHistory {
+		copy(h.samples, h.samples[1:])
+		h.samples = h.samples[:maxHistory-1]
+	}
+	h.samples = append(h.samples, v)
+}
+
+// The items are the rows of package shield with what the console adds: when
+// they came, and what they were before.
+type nodeItem struct {
+	shield.NodeRow
+	at   time.Time
+	past *history
+}
+
+type routeItem struct{ shield.RouteRow }
+
+type serviceItem struct {
+	shield.ServiceRow
+	rate  float64   // calls a second
+	since time.Time // the moment ServiceRow.Calls was counted
+	past  *history
+	mixed bool // another node runs other code under this name
+}
+
+type sessionItem struct {
+	shield.SessionRow
+	at    time.Time
+	was   shield.SessionEpoch // the epoch before, while flash lasts
+	flash time.Time           // until when
+}
+
+type callItem struct {
+	shield.CallRow
+	n uint64
+}
+
+// store is everything the console knows. It belongs to the model.
+type store struct {
+	app, mode, version, endpoint string
+	started                      time.Time // of the server, by our clock
+	known                        bool      // a snapshot came
+
+	nodes    *list[nodeItem]
+	routes   *list[routeItem]
+	services *list[serviceItem]
+	sessions *list[sessionItem]
+	calls    *list[callItem]
+	logs     *logPane
+
+	nextCall     uint64
+	callsDropped int64
+	flashes      time.Time // when the last flash ends
+}
+
+func newStore() *store {
+	return &store{
+		nodes: newNodes(), routes: newRoutes(), services: newServices(), sessions: newSessions(), calls: newCalls(),
+		logs: newLogPane(),
+	}
+}
+
+// snapshot replaces what is known.
+func (s *store) snapshot(sn *Snapshot, now time.Time) {
+	restarted := s.known && (s.app != sn.App || sn.UptimeMS > 0 && now.Add(-ms(sn.UptimeMS)).After(s.started.Add(2*time.Second)))
+	s.app, s.mode, s.version, s.known = sn.App, sn.Mode, sn.Version, true
+	if sn.Endpoint != "" {
+		s.endpoint = sn.Endpoint
+	}
+	s.started = time.Time{}
+	if sn.UptimeMS > 0 {
+		s.started = now.Add(-ms(sn.UptimeMS))
+	}
+	s.nodes.replace(s.nodeItems(sn.Nodes, now))
+	routes := make([]routeItem, len(sn.Routes))
+	for i := range sn.Routes {
+		routes[i].RouteRow = sn.Routes[i]
+	}
+	s.routes.replace(routes)
+	s.services.replace(s.serviceItems(sn.Services, now))
+	s.mixVersions()
+	s.sessions.replace(s.sessionItems(sn.Sessions, now))
+	if len(sn.Calls) > 0 {
+		s.calls.replace(nil)
+		s.addCalls(sn.Calls)
+	}
+	s.logs.snapshot(sn.Logs, restarted)
+}
+
+// delta changes what is known. With hold set the rows on the screen keep their
+// places.
+func (s *store) delta(d *Delta, now time.Time, hold bool) {
+	s.nodes.apply(s.nodeItems(d.Nodes, now), d.GoneNodes, hold)
+	if len(d.Routes)+len(d.GoneRoutes) > 0 {
+		routes := make([]routeItem, len(d.Routes))
+		for i := range d.Routes {
+			routes[i].RouteRow = d.Routes[i]
+		}
+		s.routes.apply(routes, d.GoneRoutes, hold)
+	}
+	if len(d.Services)+len(d.GoneServices) > 0 {
+		s.services.apply(s.serviceItems(d.Services, now), d.GoneServices, hold)
+		s.mixVersions()
+	}
+	s.sessions.apply(s.sessionItems(d.Sessions, now), d.GoneSessions, hold)
+	s.addCalls(d.Calls)
+	s.callsDropped += d.CallsDropped
+	s.logs.add(d.Logs, d.LogsDropped)
+}
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+func (s *store) nodeItems(rows []shield.NodeRow, now time.Time) []nodeItem {
+	out := make([]nodeItem, len(rows))
+	for i := range rows {
+		out[i] = nodeItem{NodeRow: rows[i], at: now, past: &history{}}
+		if old := s.nodes.rows[NodeKey(&rows[i])]; old != nil {
+			out[i].past = old.val.past
+		}
+		out[i].past.add(rows[i].CallsPerSecond)
+	}
+	return out
+}
+
+// serviceItems turns totals of calls into rates.
+func (s *store) serviceItems(rows []shield.ServiceRow, now time.Time) []serviceItem {
+	out := make([]serviceItem, len(rows))
+	for i := range rows {
+		it := serviceItem{ServiceRow: rows[i], since: now, past: &history{}}
+		if old := s.services.rows[ServiceKey(&rows[i])]; old != nil {
+			it.past, it.rate, it.since = old.val.past, old.val.rate, old.val.since
+			switch passed := now.Sub(old.val.since); {
+			case rows[i].Calls < old.val.Calls: // it started afresh
+				it.rate, it.since = 0, now
+			case passed >= 400*time.Millisecond:
+				it.rate, it.since = float64(rows[i].Calls-old.val.Calls)/passed.Seconds(), now
+				it.past.add(it.rate)
+			default: // too short to tell: count on from where we were
+				it.Calls = old.val.Calls
+			}
+		}
+		out[i] = it
+	}
+	return out
+}
+
+// mixVersions finds the services whose name runs different code elsewhere.
+func (s *store) mixVersions() {
+	codes := make(map[shield.Name]string, len(s.services.order))
+	mixed := map[shield.Name]bool{}
+	for _, r := range s.services.order {
+		if r.val.Code == "" {
+			continue
+		}
+		if c, ok := codes[r.val.Name]; ok && c != r.val.Code {
+			mixed[r.val.Name] = true
+		}
+		codes[r.val.Name] = r.val.Code
+	}
+	for _, r := range s.services.order {
+		r.val.mixed = mixed[r.val.Name]
+	}
+}
+
+func (s *store) sessionItems(rows []shield.SessionRow, now time.Time) []sessionItem {
+	if len(rows) == 0 {
+		return nil
+	}
+	out := make([]sessionItem, len(rows))
+	for i := range rows {
+		it := sessionItem{SessionRow: rows[i], at: now}
+		if old := s.sessions.rows[string(rows[i].Session)]; old != nil {
+			it.was, it.flash = old.val.was, old.val.flash
+			if old.val.Epoch != it.Epoch {
+				it.was, it.flash = old.val.Epoch, now.Add(flashFor)
+				s.flashes = it.flash
+			}
+			if it.History == nil {
+				it.History = old.val.History
+			}
+		}
+		out[i] = it
+	}
+	return out
+}
+
+func (s *store) addCalls(rows []shield.CallRow) {
+	if len(rows) > maxCalls {
+		s.callsDropped += int64(len(rows) - maxCalls)
+		rows = rows[len(rows)-maxCalls:]
+	}
+	items := make([]callItem, len(rows))
+	for i := range rows {
+		s.nextCall++
+		items[i] = callItem{CallRow: rows[i], n: s.nextCall}
+	}
+	var gone []string
+	if over := len(s.calls.rows) + len(rows) - maxCalls; over > 0 {
+		first := s.nextCall - uint64(len(rows)) - uint64(len(s.calls.rows)) + 1
+		for n := first; n < first+uint64(over); n++ {
+			gone = append(gone, strconv.FormatUint(n, 10))
+		}
+	}
+	s.calls.apply(items, gone, false)
+}
+
+// callsPerSecond is the sum over the nodes.
+func (s *store) callsPerSecond() float64 {
+	sum := 0.0
+	for _, r := range s.nodes.order {
+		sum += r.val.CallsPerSecond
+	}
+	return sum
+}
+
+// serviceAt finds the service a route leads to.
+func (s *store) serviceAt(r *shield.RouteRow) *serviceItem {
+	if row := s.services.rows[ServiceKey(&shield.ServiceRow{Node: r.Node, ID: r.Service})]; row != nil {
+		return &row.val
+	}
+	return nil
+}
+
+func (s *store) node(id shield.NodeID) *nodeItem {
+	if row := s.nodes.rows[string(id)]; row != nil {
+		return &row.val
+	}
+	return nil
+}
+
+// targets lists what can be called: node:name, sorted.
+func (s *store) targets() []string {
+	out := make([]string, 0, len(s.services.order))
+	for _, r := range s.services.order {
+		for _, n := range r.val.Names {
+			out = append(out, string(r.val.Node)+":"+string(n))
+		}
+	}
+	return out
+}

@@ -196,6 +196,17 @@ func socketAt(path string) (target string, ok bool) {
 	return target, err == nil && filepath.IsAbs(target)
 }
 
+// RealSocket is where to dial for a socket's path: its short stand-in, where it
+// has one.
+func RealSocket(path string) string {
+	if base, ok := strings.CutSuffix(path, socketExt); ok {
+		if target, ok := socketAt(base + pointerExt); ok {
+			return target
+		}
+	}
+	return path
+}
+
 // Found is one socket of a project.
 type Found struct {
 	Name string // DevName or a node id

@@ -86,11 +86,14 @@ const (
 // ExitCode maps an error of a request to the exit code of the process.
 func ExitCode(err error) int {
 	var nothing *NothingError
+	var several *AmbiguousError
 	switch {
 	case err == nil:
 		return ExitOK
 	case errors.As(err, &nothing):
 		return ExitNothing
+	case errors.As(err, &several):
+		return ExitUsage
 	case errors.Is(err, shield.Timeout):
 		return ExitTimeout
 	default:

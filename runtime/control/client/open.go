@@ -29,9 +29,12 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 		}
 		if e.Network == "tcp" {
 			e.Token = o.Token
-		} else if !filepath.IsAbs(e.Address) {
+			return New(e), nil
+		}
+		if !filepath.IsAbs(e.Address) {
 			e.Address = filepath.Join(o.Dir, e.Address)
 		}
+		e.Address = control.RealSocket(e.Address)
 		return New(e), nil
 	}
 	e, err := search(ctx, o.Dir)

@@ -1,0 +1,338 @@
+package control_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"shield/runtime/control"
+	"shield/runtime/control/client"
+	"shield/runtime/control/controltest"
+	"shield/runtime/shield"
+)
+
+func TestReadingOverTheSocket(t *testing.T) {
+	_, sock := serve(t, three(), control.Access{})
+	for _, tt := range []struct {
+		path   string
+		status int
+		want   string // a part of the body
+	}{
+		{"/ops/project", 200, `"name":"arena","version":"0.1.0","mode":"dev","pid":4711`},
+		{"/ops/nodes", 200, `[{"node":"node-1","state":"online","intent":"serving","epoch":"100","address":"127.0.0.1:9000","gateways":["tcp://127.0.0.1:7001"],`},
+		{"/ops/nodes?from=node-2", 200, `"routes_version":5,"last_heartbeat_ms":120,"heartbeat_age_ms":120`},
+		{"/ops/routes", 200, `[{"node":"node-1","name":"auth","service":1,"version":3},`},
+		{"/ops/services?node=node-3", 200, `[{"name":"room.public","names":["room.public"],"node":"node-3","id":4,"state":"running","generation":1,"code":"a41f9c","mailbox":0,"calls":0,`},
+		{"/ops/sessions", 200, `[{"session":"s-1","player":"ann","epoch":1,"target":"node-2:players","gateway":"node-1:main","state":"bound",`},
+		{"/ops/sessions/s-1", 200, `{"session":"s-1"`},
+		{"/ops/sessions/s-2", 404, `"session_closed","message":"no session \"s-2\" (did you mean \"s-1\"?); sessions: s-1"`},
+		{"/ops/status", 200, `"cluster":{"connections":2,"reconnects":0,"tx_messages":0,"rx_messages":0,"tx_heartbeats":0,"rx_heartbeats":0,"nodes":[`},
+		{"/ops/methods?target=node-2:room.public", 200, `["join","ping"]`},
+		{"/ops/clock", 200, `[{"node":"node-1","time":"2026-05-01T12:00:00Z","shift_ms":0}`},
+		{"/healthz", 200, `{"ok":true}`},
+		{"/readyz", 200, `{"ok":true}`},
+		{"/metrics", 200, `shield_node_state{node="node-2",state="online"} 1`},
+		{"/metrics", 200, `shield_cluster_events_total{kind="connections",node="node-1"} 2`},
+		{"/ops/nodes?from=nod-2", 404, `"code":"node_not_found","message":"from=nod-2: no such node in this process (did you mean \"node-2\"?); nodes: node-1 node-2 node-3","retryable":false`},
+		{"/ops/nods", 404, `no such endpoint (did you mean /ops/nodes?)`},
+		{"/ops/call", 404, `wrong method; reading is GET, acting is POST`},
+		{"/ops/watch?topics=nodes,servces", 400, `unknown \"servces\" (did you mean \"services\"?)`},
+		{"/ops/logs?level=inof", 400, `(did you mean \"info\"?)`},
+		{"/ops/logs?tail=x", 400, `want a whole number`},
+	} {
+		status, body := curl(t, sock, "GET", tt.path, "")
+		if status != tt.status || !strings.Contains(body, tt.want) {
+			t.Errorf("GET %s = %d %s\nwant %d with %s", tt.path, status, body, tt.status, tt.want)
+		}
+		if strings.HasPrefix(tt.path, "/ops") && !json.Valid([]byte(body)) {
+			t.Errorf("GET %s: the body is no JSON: %s", tt.path, body)
+		}
+	}
+}
+
+func TestHealthAndReadinessDiffer(t *testing.T) {
+	h := three()
+	c, _ := serve(t, h, control.Access{})
+	h.Set(func(r *controltest.Rows) { r.Ready = shield.Errorf(shield.NodeOffline, "node-3 is offline") })
+	if err := c.Healthy(t.Context()); err != nil {
+		t.Errorf("Healthy() = %v, want nil while the process works", err)
+	}
+	if err := c.Ready(t.Context()); !errors.Is(err, shield.NodeOffline) {
+		t.Errorf("Ready() = %v, want node_offline", err)
+	}
+}
+
+func TestWithoutATransportTheCountersAreAbsent(t *testing.T) {
+	h := three()
+	h.Set(func(r *controltest.Rows) { r.Status[0].Cluster.ClusterCounters = nil; r.Status[1].Cluster = nil })
+	c, sock := serve(t, h, control.Access{})
+	_, body := curl(t, sock, "GET", "/ops/status", "")
+	if n := strings.Count(body, `"tx_messages"`); n != 1 {
+		t.Errorf("%d nodes have counters, want only node-3: %s", n, body)
+	}
+	s, err := c.Status(t.Context())
+	if err != nil || s.Nodes[0].Cluster.ClusterCounters != nil || s.Nodes[2].Cluster.Connections != 2 {
+		t.Errorf("Status() = %+v, %v", s, err)
+	}
+}
+
+func TestCallFindsItsTarget(t *testing.T) {
+	h := three()
+	c, _ := serve(t, h, control.Access{})
+	for _, tt := range []struct {
+		name, target, method string
+		node                 shield.NodeID
+		code                 shield.Code
+		msg                  string
+	}{
+		{"a qualified target", "node-3:room.public", "ping", "node-3", "", ""},
+		{"the first node's own", "auth", "login", "node-1", "", ""},
+		{"several nodes, not the first", "room.public", "ping", "", shield.InvalidTarget,
+			`2 nodes publish "room.public" and the first node does not; say which: node-2:room.public node-3:room.public`},
+		{"nobody's name", "room.pubilc", "ping", "", shield.ServiceNotFound,
+			`no node publishes "room.pubilc" (did you mean "room.public"?); names: auth players room.public`},
+		{"no name", "node-2:", "ping", "", shield.InvalidTarget, `target "node-2:": a name must not be empty`},
+		{"too many colons", "a:b:c", "ping", "", shield.InvalidTarget, `target "a:b:c": name "b:c": only letters`},
+		{"an unknown node", "nod-2:room.public", "ping", "nod-2", shield.NodeNotFound,
+			`no node "nod-2" (did you mean "node-2"?); nodes: node-1 node-2 node-3`},
+		{"another node has it", "node-1:room.public", "ping", "node-1", shield.ServiceNotFound,
+			`node-1 does not publish "room.public"; it is on node-2 node-3: node-2:room.public node-3:room.public`},
+		{"an unknown method", "node-2:room.public", "pong", "node-2", shield.MethodNotFound,
+			`room.public has no method "pong" (did you mean "ping"?); methods: ping join`},
+		{"a hook", "node-2:room.public", "on_init", "", shield.InvalidMethod, `method "on_init"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			res, err := c.Call(t.Context(), control.CallRequest{Target: tt.target, Method: tt.method, Args: []json.RawMessage{json.RawMessage(`{"a":1}`)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if res.Node != tt.node {
+				t.Errorf("node = %q, want %q", res.Node, tt.node)
+			}
+			if tt.code == "" {
+				if !res.OK || len(res.Values) != 1 || string(res.Values[0]) != `{"a":1}` {
+					t.Errorf("Call(%s, %s) = %+v, want its argument back", tt.target, tt.method, res)
+				}
+				return
+			}
+			if res.OK || res.Error == nil || res.Error.Code != tt.code || !strings.Contains(res.Error.Message, tt.msg) {
+				t.Errorf("Call(%s, %s) = %+v, want %s: %s", tt.target, tt.method, res.Error, tt.code, tt.msg)
+			}
+		})
+	}
+}
+
+func TestTheOnlyNodeThatPublishesANameTakesTheCall(t *testing.T) {
+	h := three()
+	h.Set(func(r *controltest.Rows) { r.Methods["node-2:players"] = []string{"find"} })
+	c, _ := serve(t, h, control.Access{})
+	res, err := c.Call(t.Context(), control.CallRequest{Target: "players", Method: "find"})
+	if err != nil || !res.OK || res.Node != "node-2" {
+		t.Errorf("Call(players) = %+v, %v, want ok on node-2", res, err)
+	}
+}
+
+func TestCallResultShapes(t *testing.T) {
+	h := three()
+	_, sock := serve(t, h, control.Access{Eval: true})
+	h.Set(func(r *controltest.Rows) {
+		r.Call = func(_ context.Context, c control.Call) control.CallResult {
+			if string(c.Args[0]) == `"slow"` {
+				return control.CallResult{Error: control.MakeError(shield.Errorf(shield.Timeout, "no reply within 5s"), ""), MS: 5000}
+			}
+			return control.CallResult{OK: true, Generation: 3, Code: "a41f9c", MS: 0.25, Trace: 0xabc}
+		}
+	})
+	for _, tt := range []struct{ path, body, want string }{
+		{"/ops/call", `{"target":"node-2:room.public","method":"ping","args":["x"]}`,
+			`{"ok":true,"values":[],"node":"node-2","service":"room.public","generation":3,"code":"a41f9c","ms":0.25,"trace":"0000000000000abc"}`},
+		{"/ops/call", `{"target":"node-2:room.public","method":"ping","args":["slow"]}`,
+			`{"ok":false,"error":{"code":"timeout","message":"no reply within 5s","retryable":true,"detail":null},"node":"node-2","service":"room.public","ms":5000}`},
+		{"/ops/call", `{"target":"node-2:room.public","methud":"ping"}`,
+			`{"ok":false,"error":{"code":"decode_error","message":"/ops/call: the body is not what it should be: json: unknown field \"methud\"","retryable":false,"detail":null}}`},
+		{"/ops/call", ``, `{"ok":false,"error":{"code":"decode_error","message":"/ops/call: the body is empty: send a JSON object","retryable":false,"detail":null}}`},
+		{"/ops/eval", `{"target":"auth","source":"1+1"}`,
+			`{"ok":true,"values":["1+1"],"node":"node-1","service":"auth","generation":1,"code":"a41f9c","ms":`},
+		{"/ops/faults", `{}`, `{"ok":false,"error":{"code":"module_unavailable","message":"this server injects no faults","retryable":false,"detail":null}}`},
+	} {
+		_, body := curl(t, sock, "POST", tt.path, tt.body)
+		if !strings.HasPrefix(body, tt.want) {
+			t.Errorf("POST %s %s = %s\nwant %s", tt.path, tt.body, body, tt.want)
+		}
+	}
+}
+
+// What a service returned must never make the answer itself unreadable.
+func TestAReplyThatIsNoJSONIsAnError(t *testing.T) {
+	h := three()
+	h.Set(func(r *controltest.Rows) {
+		r.Call = func(context.Context, control.Call) control.CallResult {
+			return control.CallResult{OK: true, Values: []json.RawMessage{json.RawMessage(`{"a":`)}}
+		}
+	})
+	c, _ := serve(t, h, control.Access{})
+	res, err := c.Call(t.Context(), control.CallRequest{Target: "auth", Method: "login"})
+	if err != nil || res.OK || res.Error.Code != shield.EncodeFailed {
+		t.Errorf("Call() = %+v, %v, want encode_failed", res, err)
+	}
+}
+
+func TestWritesReachTheHostAndTheAudit(t *testing.T) {
+	h := three()
+	var log bytes.Buffer
+	s := control.NewServer(control.Config{Host: h, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	dir := t.TempDir()
+	sock, err := control.Listen(dir, control.DevName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(sock, control.Access{}) }()
+	c := client.New(client.Endpoint{Network: "unix", Address: sock.Path})
+	ctx := t.Context()
+	check := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	_, err = c.Reload(ctx, control.ReloadRequest{Names: []shield.Name{"auth"}, Restart: true})
+	check("reload", err)
+	row, err := c.Drain(ctx, control.DrainRequest{Node: "node-2"})
+	check("drain", err)
+	if row.Intent != shield.Draining {
+		t.Errorf("Drain() = %+v, want a draining node", row)
+	}
+	_, err = c.Node(ctx, control.NodeRequest{Node: "node-2", Action: control.NodeKill})
+	check("node", err)
+	_, err = c.Kick(ctx, control.KickRequest{Session: "s-1", Reason: "cheating"})
+	check("kick", err)
+	check("loglevel", c.SetLogLevel(ctx, control.LogLevelRequest{Level: "debug"}))
+	clock, err := c.SetClock(ctx, control.ClockRequest{Shift: 3600_000})
+	check("clock", err)
+	if len(clock) != 3 || clock[0].Shift != 3600_000 {
+		t.Errorf("SetClock() = %+v", clock)
+	}
+	for _, refused := range []struct {
+		what string
+		err  error
+		code shield.Code
+	}{
+		{"freeze without an end", second(c.Node(ctx, control.NodeRequest{Node: "node-2", Action: control.NodeFreeze})), shield.DecodeError},
+		{"an unknown action", second(c.Node(ctx, control.NodeRequest{Node: "node-2", Action: "explode"})), shield.DecodeError},
+		{"restart of everything", second(c.Reload(ctx, control.ReloadRequest{Restart: true})), shield.DecodeError},
+		{"an unknown node", second(c.Drain(ctx, control.DrainRequest{Node: "node-9"})), shield.NodeNotFound},
+		{"an unknown session", second(c.Kick(ctx, control.KickRequest{Session: "s-9"})), shield.SessionClosed},
+		{"an unknown level", c.SetLogLevel(ctx, control.LogLevelRequest{Level: "loud"}), shield.DecodeError},
+		{"eval switched off", second(c.Eval(ctx, control.EvalRequest{Target: "auth", Source: "1"})), shield.PermissionDenied},
+	} {
+		if !errors.Is(refused.err, refused.code) {
+			t.Errorf("%s: %v, want %s", refused.what, refused.err, refused.code)
+		}
+	}
+	c.Close()
+	check("close", s.Close(ctx))
+	check("serve", <-done)
+	want := []any{
+		control.ReloadRequest{Names: []shield.Name{"auth"}, Restart: true}, control.DrainRequest{Node: "node-2"},
+		control.NodeRequest{Node: "node-2", Action: control.NodeKill}, control.KickRequest{Session: "s-1", Reason: "cheating"},
+		control.LogLevelRequest{Level: "debug"}, control.ClockRequest{Shift: 3600_000}, control.DrainRequest{Node: "node-9"},
+	}
+	if diff := cmp.Diff(want, h.Requests()); diff != "" {
+		t.Errorf("the host was asked (-want +got):\n%s", diff)
+	}
+	for _, line := range []string{
+		`msg="control kick" service=control event=audit from=unix about="s-1 cheating" result=ok`,
+		`msg="control eval" service=control event=audit from=unix about=auth result=permission_denied`,
+		`msg="control node" service=control event=audit from=unix about="kill node-2" result=ok`,
+	} {
+		if !strings.Contains(log.String(), line) {
+			t.Errorf("the log lacks %s:\n%s", line, &log)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestAPortNeedsItsToken(t *testing.T) {
+	s := control.NewServer(control.Config{Host: three()})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Serve(ln, control.Access{}); err == nil || !strings.Contains(err.Error(), "needs a token") {
+		t.Errorf("Serve(tcp, no token) = %v, want a refusal", err)
+	}
+	if ln, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ln, control.Access{Token: "s3cret", Audit: true}) }()
+	for _, tt := range []struct {
+		token string
+		ok    bool
+	}{{"", false}, {"wrong", false}, {"s3crets", false}, {"s3cret", true}} {
+		c, err := client.Open(t.Context(), client.Options{Endpoint: "tcp://" + ln.Addr().String(), Token: tt.token})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Project(t.Context())
+		if tt.ok && err != nil || !tt.ok && !errors.Is(err, shield.PermissionDenied) {
+			t.Errorf("token %q: %v, want ok=%v", tt.token, err, tt.ok)
+		}
+		if err := c.Healthy(t.Context()); (err == nil) != tt.ok {
+			t.Errorf("token %q: healthz: %v, want ok=%v", tt.token, err, tt.ok)
+		}
+		c.Close()
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Errorf("Close() = %v", err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("Serve() = %v", err)
+	}
+}
+
+// A person who interrupts a call must not leave it running.
+func TestAClientThatLeavesCancelsItsCall(t *testing.T) {
+	h := three()
+	cancelled := make(chan struct{})
+	started := make(chan struct{})
+	h.Set(func(r *controltest.Rows) {
+		r.Call = func(ctx context.Context, _ control.Call) control.CallResult {
+			close(started)
+			<-ctx.Done()
+			close(cancelled)
+			return control.CallResult{Error: control.MakeError(ctx.Err(), shield.Timeout)}
+		}
+	})
+	c, _ := serve(t, h, control.Access{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-started; cancel() }()
+	if _, err := c.Call(ctx, control.CallRequest{Target: "auth", Method: "login"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Call() = %v, want context.Canceled", err)
+	}
+	select {
+	case <-cancelled:
+	case <-time.After(5 * time.Second): // real time: the test is of a real socket
+		t.Error("the host's context did not end")
+	}
+}
+
+func TestTwoServersInOneProcess(t *testing.T) {
+	_, a := serve(t, three(), control.Access{})
+	_, b := serve(t, three(), control.Access{})
+	for _, sock := range []string{a, b} {
+		if status, body := curl(t, sock, "GET", "/metrics", ""); status != 200 || !strings.Contains(body, "shield_services") {
+			t.Errorf("GET /metrics = %d %s", status, body)
+		}
+	}
+}

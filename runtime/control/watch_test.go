@@ -1,0 +1,476 @@
+package control_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"shield/runtime/control"
+	"shield/runtime/control/controltest"
+	"shield/runtime/shield"
+)
+
+// reader is the far end of a watch in virtual time.
+type reader struct {
+	mu     sync.Mutex
+	events []control.Event
+	times  []time.Time
+	stuck  time.Duration // how long the next flush takes
+	header http.Header
+}
+
+func (r *reader) Header() http.Header { return r.header }
+func (r *reader) WriteHeader(int)     {}
+func (r *reader) Write(b []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var ev control.Event
+	dec := json.NewDecoder(newLines(b))
+	for dec.More() {
+		ev = control.Event{}
+		if err := dec.Decode(&ev); err != nil {
+			return 0, err
+		}
+		r.events = append(r.events, ev)
+		r.times = append(r.times, time.Now())
+	}
+	return len(b), nil
+}
+
+func newLines(b []byte) *lines { return &lines{b} }
+
+type lines struct{ b []byte }
+
+func (l *lines) Read(p []byte) (int, error) {
+	n := copy(p, l.b)
+	l.b = l.b[n:]
+	if n == 0 {
+		return 0, fmt.Errorf("end")
+	}
+	return n, nil
+}
+
+// FlushError blocks as a full socket does.
+func (r *reader) FlushError() error {
+	r.mu.Lock()
+	d := r.stuck
+	r.stuck = 0
+	r.mu.Unlock()
+	time.Sleep(d)
+	return nil
+}
+
+func (r *reader) stall(d time.Duration) { r.mu.Lock(); r.stuck = d; r.mu.Unlock() }
+
+// take gives what came since the last take, without the signs of life.
+func (r *reader) take() []control.Event {
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	evs := slices.DeleteFunc(r.events, func(e control.Event) bool { return e.Kind == control.EventAlive })
+	r.events, r.times = nil, nil
+	return evs
+}
+
+// watching runs test while a watch of query runs in virtual time.
+func watching(t *testing.T, h *controltest.Host, query string, test func(t *testing.T, r *reader)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := control.NewServer(control.Config{Host: h})
+		r := &reader{header: http.Header{}}
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			s.Handler(control.Access{}).ServeHTTP(r, httptest.NewRequestWithContext(ctx, "GET", "/ops/watch?"+query, nil))
+		})
+		test(t, r)
+		cancel()
+		wg.Wait()
+		if h.Watched() || h.Logs().Watched() || h.Calls().Watched() {
+			t.Error("something is still watched after the reader left")
+		}
+	})
+}
+
+func kinds(evs []control.Event) (all []string) {
+	for _, e := range evs {
+		s := string(e.Kind)
+		if e.Delta != nil {
+			s += " " + string(e.Delta.Topic)
+			if e.Delta.Notable {
+				s += "!"
+			}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+func wantKinds(t *testing.T, evs []control.Event, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, kinds(evs)); diff != "" {
+		t.Fatalf("events (-want +got):\n%s", diff)
+	}
+}
+
+func TestWatchBeginsWithASnapshotOfWhatWasAskedFor(t *testing.T) {
+	watching(t, three(), "topics=nodes,sessions,calls", func(t *testing.T, r *reader) {
+		evs := r.take()
+		wantKinds(t, evs, "snapshot")
+		s := evs[0].Snapshot
+		if len(s.Nodes) != 3 || len(s.Sessions) != 1 || s.Calls == nil || s.Routes != nil || s.Logs != nil || s.Project.Name != "arena" {
+			t.Errorf("snapshot = %+v", s)
+		}
+	})
+}
+
+func TestNotableChangesComeAtOnceAndCountedOnesMerged(t *testing.T) {
+	h := three()
+	watching(t, h, "topics=nodes,services", func(t *testing.T, r *reader) {
+		r.take()
+		h.Set(func(rows *controltest.Rows) {
+			rows.Services[0].Calls = 9
+			rows.Nodes[1].State = shield.Suspect
+		}, control.TopicNodes)
+		time.Sleep(time.Millisecond)
+		evs := r.take()
+		wantKinds(t, evs, "delta nodes!")
+		if evs[0].Seq != 1 || len(evs[0].Delta.Nodes) != 1 || evs[0].Delta.Nodes[0].State != shield.Suspect {
+			t.Errorf("delta = %+v", evs[0].Delta)
+		}
+		time.Sleep(time.Second)
+		evs = r.take()
+		wantKinds(t, evs, "delta services")
+		if evs[0].Seq != 2 || evs[0].Delta.Services[0].Calls != 9 {
+			t.Errorf("delta = %+v", evs[0].Delta)
+		}
+		for i := range 1000 { // ten seconds of traffic
+			h.Set(func(rows *controltest.Rows) { rows.Services[0].Calls = int64(10 + i) })
+			time.Sleep(10 * time.Millisecond)
+		}
+		if n := len(r.take()); n < 18 || n > 21 {
+			t.Errorf("%d deltas in 10 s of counting, want 2 a second", n)
+		}
+	})
+}
+
+func TestAStormOfNotableChangesIsMerged(t *testing.T) {
+	h := three()
+	watching(t, h, "topics=sessions", func(t *testing.T, r *reader) {
+		r.take()
+		for i := range 1000 { // one second
+			h.Set(func(rows *controltest.Rows) { rows.Sessions[0].Epoch = shield.SessionEpoch(i + 2) }, control.TopicSessions)
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(50 * time.Millisecond)
+		evs := r.take()
+		if len(evs) > 60 {
+			t.Errorf("%d deltas for 1000 changes within a second, want at most 50 and a few", len(evs))
+		}
+		if last := evs[len(evs)-1].Delta.Sessions[0].Epoch; last != 1001 {
+			t.Errorf("the last delta has epoch %d, want 1001", last)
+		}
+	})
+}
+
+func TestRowsThatGoAreNamed(t *testing.T) {
+	h := three()
+	watching(t, h, "topics=sessions,routes", func(t *testing.T, r *reader) {
+		r.take()
+		h.Set(func(rows *controltest.Rows) {
+			rows.Routes = rows.Routes[:3]
+			for i := range rows.Routes { // the version of a table is no news of a route
+				rows.Routes[i].Version++
+			}
+		}, control.TopicRoutes)
+		time.Sleep(100 * time.Millisecond)
+		h.Set(func(rows *controltest.Rows) { rows.Sessions = nil }, control.TopicSessions)
+		time.Sleep(time.Millisecond)
+		evs := r.take()
+		wantKinds(t, evs, "delta routes!", "delta sessions!")
+		if diff := cmp.Diff([]string{"node-3:room.public"}, evs[0].Delta.Gone); diff != "" || len(evs[0].Delta.Routes) != 0 {
+			t.Errorf("routes: %+v", evs[0].Delta)
+		}
+		if diff := cmp.Diff([]string{"s-1"}, evs[1].Delta.Gone); diff != "" {
+			t.Errorf("sessions gone: %s", diff)
+		}
+	})
+}
+
+func TestCountedChangesOnlyForTheRowsAskedFor(t *testing.T) {
+	h := three()
+	watching(t, h, "topics=services&rows=services/node-2%234", func(t *testing.T, r *reader) {
+		r.take()
+		h.Set(func(rows *controltest.Rows) {
+			for i := range rows.Services {
+				rows.Services[i].Calls = 100
+			}
+			rows.Services[0].Generation = 2 // notable: told whatever was asked for
+		})
+		time.Sleep(time.Second)
+		evs := r.take()
+		wantKinds(t, evs, "delta services!")
+		var got []string
+		for _, row := range evs[0].Delta.Services {
+			got = append(got, control.ServiceKey(row))
+		}
+		if diff := cmp.Diff([]string{"node-1#1", "node-2#4"}, got); diff != "" {
+			t.Errorf("rows (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestAgesAreNoChanges(t *testing.T) {
+	h := three()
+	watching(t, h, "topics=nodes,sessions,status", func(t *testing.T, r *reader) {
+		r.take()
+		for range 10 {
+			h.Set(func(rows *controltest.Rows) {
+				rows.Nodes[0].Uptime += 500
+				rows.Sessions[0].IdleMS += 500
+				rows.Sessions[0].OpenedMS += 500
+				rows.Status[0].Uptime += 500
+			})
+			time.Sleep(500 * time.Millisecond)
+		}
+		wantKinds(t, r.take())
+	})
+}
+
+func TestAReaderThatLagsIsToldAndResynced(t *testing.T) {
+	h := three()
+	watching(t, h, "topics=nodes", func(t *testing.T, r *reader) {
+		r.take()
+		r.stall(3 * time.Second)
+		change := func(epoch shield.NodeEpoch) {
+			h.Set(func(rows *controltest.Rows) { rows.Nodes[0].Epoch = epoch }, control.TopicNodes)
+		}
+		change(200)
+		time.Sleep(100 * time.Millisecond)
+		start := time.Now()
+		for i := range 100 { // the reader is stuck; the host must not notice
+			change(shield.NodeEpoch(201 + i))
+		}
+		if took := time.Since(start); took != 0 {
+			t.Errorf("the host waited %v for a reader", took)
+		}
+		time.Sleep(4 * time.Second)
+		evs := r.take()
+		wantKinds(t, evs[:3], "delta nodes!", "lagged", "snapshot")
+		if evs[1].Missed == 0 || evs[2].Snapshot.Nodes[0].Epoch != 300 {
+			t.Errorf("lagged = %+v, snapshot = %+v", evs[1], evs[2].Snapshot.Nodes[0])
+		}
+	})
+}
+
+func TestNobodyWatchingCostsNothing(t *testing.T) {
+	h := three()
+	synctest.Test(t, func(t *testing.T) {
+		control.NewServer(control.Config{Host: h})
+		before := h.Reads()
+		for range 100 {
+			h.Changed(control.TopicNodes)
+			time.Sleep(time.Second)
+		}
+		if n := h.Reads() - before; n != 0 {
+			t.Errorf("%d reads of the host with nobody watching", n)
+		}
+	})
+}
+
+func TestLinesComeInOrderAndDropsAreCounted(t *testing.T) {
+	h := controltest.New(controltest.Three())
+	watching(t, h, "topics=logs,calls&tail=2", func(t *testing.T, r *reader) {
+		r.take()
+		for i := range 700 {
+			h.Logs().Append(shield.LogRow{Text: fmt.Sprint(i)})
+		}
+		if !h.Calls().Watched() {
+			t.Error("Calls().Watched() = false while somebody does")
+		}
+		h.Calls().Append(shield.CallRow{Method: "ping"})
+		time.Sleep(time.Second)
+		var next, calls int
+		for _, e := range r.take() {
+			for _, row := range e.Delta.Logs {
+				if row.Text != fmt.Sprint(next) {
+					t.Fatalf("line %q, want %d", row.Text, next)
+				}
+				next++
+			}
+			calls += len(e.Delta.Calls)
+		}
+		if next != 700 || calls != 1 {
+			t.Errorf("%d lines and %d calls, want 700 and 1", next, calls)
+		}
+		r.stall(500 * time.Millisecond) // not long enough to resync
+		h.Logs().Append(shield.LogRow{Text: "stuck"})
+		time.Sleep(100 * time.Millisecond)
+		for range 1500 { // the ring holds 1000
+			h.Logs().Append(shield.LogRow{})
+		}
+		time.Sleep(2 * time.Second)
+		var lines, dropped uint64
+		for _, e := range r.take() {
+			lines += uint64(len(e.Delta.Logs))
+			dropped += e.Delta.Dropped
+		}
+		if lines+dropped != 1501 || dropped != 500 {
+			t.Errorf("%d lines and %d dropped, want 1501 in all, 500 dropped", lines, dropped)
+		}
+	})
+}
+
+func TestAFieldThatIsNoJSONDoesNotCostTheStream(t *testing.T) {
+	h := three()
+	watching(t, h, "topics=logs", func(t *testing.T, r *reader) {
+		r.take()
+		h.Logs().Append(shield.LogRow{Text: "odd", Fields: map[string]any{"x": math.NaN()}})
+		time.Sleep(time.Second)
+		evs := r.take()
+		wantKinds(t, evs, "delta logs!")
+		if evs[0].Delta.Logs[0].Fields["fields"] != "map[x:NaN]" {
+			t.Errorf("fields = %v", evs[0].Delta.Logs[0].Fields)
+		}
+	})
+}
+
+func TestAHostThatFailsIsToldOnce(t *testing.T) {
+	h := three()
+	watching(t, h, "topics=nodes", func(t *testing.T, r *reader) {
+		r.take()
+		h.Set(func(rows *controltest.Rows) { rows.Err = shield.Errorf(shield.NodeOffline, "node-1 is stopped") })
+		time.Sleep(5 * time.Second)
+		evs := r.take()
+		wantKinds(t, evs, "failed")
+		if evs[0].Topic != control.TopicNodes || evs[0].Error.Code != shield.NodeOffline {
+			t.Errorf("failed = %+v", evs[0])
+		}
+		h.Set(func(rows *controltest.Rows) { rows.Err = nil; rows.Nodes[0].Epoch = 7 }, control.TopicNodes)
+		time.Sleep(time.Second)
+		wantKinds(t, r.take(), "delta nodes!")
+	})
+}
+
+func TestAQuietServerShowsThatItLives(t *testing.T) {
+	watching(t, three(), "topics=nodes", func(t *testing.T, r *reader) {
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for i := 1; i < len(r.times); i++ {
+			if gap := r.times[i].Sub(r.times[i-1]); gap > 3*time.Second {
+				t.Fatalf("%v without a sign of life", gap)
+			}
+		}
+		if n := len(r.events); n < 20 || n > 40 {
+			t.Errorf("%d events in a minute, want about 30", n)
+		}
+	})
+}
+
+// A reader that applies every event has what the host has, whatever happens.
+func TestASnapshotKeptUpToDateIsTheTruth(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		h := three()
+		watching(t, h, "topics=nodes,routes,services,sessions,status", func(t *testing.T, r *reader) {
+			var mine control.Snapshot
+			for range rapid.IntRange(1, 8).Draw(rt, "rounds") {
+				h.Set(func(rows *controltest.Rows) { scramble(rt, rows) }, rapid.SampledFrom(control.Topics()).Draw(rt, "told"))
+				if rapid.Bool().Draw(rt, "stuck") {
+					r.stall(2 * time.Second)
+				}
+				time.Sleep(time.Duration(rapid.IntRange(0, 3000).Draw(rt, "ms")) * time.Millisecond)
+			}
+			time.Sleep(4 * time.Second)
+			seq := uint64(0)
+			for _, ev := range r.take() {
+				if ev.Delta != nil && ev.Seq != seq+1 {
+					rt.Fatalf("seq %d after %d", ev.Seq, seq)
+				}
+				seq = ev.Seq
+				mine.Apply(ev)
+			}
+			truth := control.Snapshot{Project: h.Project()}
+			truth.Nodes, _ = h.Nodes("")
+			truth.Routes, _ = h.Routes("")
+			truth.Services, _ = h.Services()
+			truth.Sessions, _ = h.Sessions()
+			truth.Status, _ = h.Status()
+			control.SortNodes(truth.Nodes)
+			control.SortRoutes(truth.Routes)
+			control.SortServices(truth.Services)
+			control.SortSessions(truth.Sessions)
+			control.SortStatus(truth.Status)
+			// A route's version is not sent again for itself; all else must be equal.
+			for i := range mine.Routes {
+				mine.Routes[i].Version = 0
+			}
+			for i := range truth.Routes {
+				truth.Routes[i].Version = 0
+			}
+			if a, b := toJSON(t, mine), toJSON(t, truth); a != b {
+				rt.Fatalf("reader and host differ:\n%s\n%s", a, b)
+			}
+		})
+	})
+}
+
+func scramble(t *rapid.T, r *controltest.Rows) {
+	r.Nodes, r.Services, r.Status = slices.Clone(r.Nodes), slices.Clone(r.Services), slices.Clone(r.Status)
+	switch rapid.IntRange(0, 6).Draw(t, "change") {
+	case 0:
+		r.Nodes[rapid.IntRange(0, 2).Draw(t, "node")].State = rapid.SampledFrom([]shield.NodeState{shield.Online, shield.Offline}).Draw(t, "state")
+	case 1:
+		r.Services[rapid.IntRange(0, len(r.Services)-1).Draw(t, "service")].Calls++
+	case 2:
+		id := shield.SessionID(fmt.Sprintf("s-%d", rapid.IntRange(1, 12).Draw(t, "session")))
+		r.Sessions = append(slices.DeleteFunc(slices.Clone(r.Sessions), func(s shield.SessionRow) bool { return s.Session == id }),
+			shield.SessionRow{Session: id, In: rapid.Int64Range(0, 3).Draw(t, "in")})
+	case 3:
+		if len(r.Sessions) > 0 {
+			r.Sessions = slices.Clone(r.Sessions)[1:]
+		}
+	case 4:
+		if len(r.Routes) > 0 {
+			r.Routes = slices.Clone(r.Routes)[1:]
+		}
+	case 5:
+		r.Status[0].Counters = map[string]int64{"calls": rapid.Int64Range(0, 5).Draw(t, "calls")}
+	case 6:
+		r.Nodes[0].CallsPerSecond += 1.5
+	}
+}
+
+func toJSON(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestSortingIsThatOfAPerson(t *testing.T) {
+	rows := []shield.NodeRow{{Node: "node-10"}, {Node: "node-2"}, {Node: "gate"}, {Node: "node-02"}, {Node: "node-1"}}
+	control.SortNodes(rows)
+	var got []shield.NodeID
+	for _, r := range rows {
+		got = append(got, r.Node)
+	}
+	if diff := cmp.Diff([]shield.NodeID{"gate", "node-1", "node-2", "node-02", "node-10"}, got); diff != "" {
+		t.Error(diff)
+	}
+}

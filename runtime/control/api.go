@@ -118,10 +118,10 @@ type ReloadRow struct {
 	Lost     []string         `json:"lost,omitempty"` // key paths whose newer state an undo threw away
 }
 
-// DrainRequest takes a node out of service, or back into it.
+// DrainRequest takes a node out of routing, lets its services finish and ends
+// it.
 type DrainRequest struct {
 	Node shield.NodeID `json:"node"`
-	Undo bool          `json:"undo,omitempty"`
 }
 
 // NodeAction is what `shield dev` can do to one of its nodes.

@@ -13,8 +13,8 @@ import (
 type Host interface {
 	Project() Project
 
-	// Nodes gives the rows as from sees them. from is one of Project().Nodes, or
-	// "" for the first of them that runs.
+	// Nodes gives the rows as from sees them. from is one of Project().Nodes; for
+	// one that is stopped the first that runs answers.
 	Nodes(from shield.NodeID) ([]shield.NodeRow, error)
 	// Routes gives what from knows: its own names and those it learnt.
 	Routes(from shield.NodeID) ([]shield.RouteRow, error)

@@ -54,7 +54,7 @@ func (c *hostCollector) Collect(ch chan<- prometheus.Metric) {
 	count := func(d *prometheus.Desc, v int64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
 	}
-	nodes, err := c.host.Nodes("")
+	nodes, err := c.host.Nodes(firstNode(c.host))
 	if err != nil {
 		ch <- prometheus.NewInvalidMetric(nodeState, err)
 	}

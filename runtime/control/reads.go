@@ -16,7 +16,7 @@ func (s *Server) reads(mux *http.ServeMux) {
 	get(mux, "project", func(*http.Request) (Project, error) { return s.host.Project(), nil })
 	get(mux, "status", s.status)
 	get(mux, "nodes", func(r *http.Request) ([]shield.NodeRow, error) {
-		from, err := s.node(r, "from")
+		from, err := s.view(r)
 		if err != nil {
 			return nil, err
 		}
@@ -25,7 +25,7 @@ func (s *Server) reads(mux *http.ServeMux) {
 		return some(rows), err
 	})
 	get(mux, "routes", func(r *http.Request) ([]shield.RouteRow, error) {
-		from, err := s.node(r, "from")
+		from, err := s.view(r)
 		if err != nil {
 			return nil, err
 		}
@@ -87,6 +87,15 @@ func (s *Server) status(*http.Request) (Status, error) {
 		}
 	}
 	return Status{Project: s.host.Project(), Nodes: some(nodes)}, err
+}
+
+// view reads the parameter from: whose view, the first node's by default.
+func (s *Server) view(r *http.Request) (shield.NodeID, error) {
+	from, err := s.node(r, "from")
+	if from == "" && err == nil {
+		from = firstNode(s.host)
+	}
+	return from, err
 }
 
 // node reads a parameter that names one of our nodes.

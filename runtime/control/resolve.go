@@ -24,15 +24,15 @@ func resolve(h Host, target string) (shield.NodeID, shield.Name, *shield.Error) 
 	if qualified {
 		return node, name, nil
 	}
-	nodes := h.Project().Nodes
-	routes, err := h.Routes("")
+	first := firstNode(h)
+	routes, err := h.Routes(first)
 	if err != nil {
 		return "", "", shield.AsError(err, shield.ServiceNotFound)
 	}
 	var on []string
 	for _, r := range routes {
 		if r.Name == name {
-			if len(nodes) > 0 && r.Node == nodes[0] {
+			if r.Node == first {
 				return r.Node, name, nil
 			}
 			on = append(on, string(r.Node))
@@ -48,6 +48,14 @@ func resolve(h Host, target string) (shield.NodeID, shield.Name, *shield.Error) 
 		Message: fmt.Sprintf("%d nodes publish %q and the first node does not; say which: %s",
 			len(on), string(name), strings.Join(qualify(on, name), " ")),
 		Detail: map[string]any{"nodes": on}}
+}
+
+// firstNode answers whatever names no node.
+func firstNode(h Host) shield.NodeID {
+	if nodes := h.Project().Nodes; len(nodes) > 0 {
+		return nodes[0]
+	}
+	return shield.LocalNode
 }
 
 func qualify(nodes []string, name shield.Name) []string {
@@ -69,7 +77,7 @@ func explain(ctx context.Context, h Host, node shield.NodeID, name shield.Name, 
 	case shield.NodeNotFound:
 		better = withKnown(e, string(node), knownNodes(h), "nodes")
 	case shield.ServiceNotFound:
-		routes, err := h.Routes("")
+		routes, err := h.Routes(firstNode(h))
 		if err != nil {
 			return
 		}
@@ -138,7 +146,7 @@ func withKnown(e *Error, word string, known []string, what string) *shield.Error
 }
 
 func knownNodes(h Host) []string {
-	rows, err := h.Nodes("")
+	rows, err := h.Nodes(firstNode(h))
 	if err != nil {
 		rows = nil
 		for _, n := range h.Project().Nodes {

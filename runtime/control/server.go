@@ -168,6 +168,9 @@ func (s *Server) probe(ask func() error) http.HandlerFunc {
 
 func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 	req, err := parseWatch(r)
+	if err == nil {
+		req.from, err = s.view(r)
+	}
 	if err != nil {
 		fail(w, err)
 		return

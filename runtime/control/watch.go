@@ -67,7 +67,7 @@ type watchRequest struct {
 // list serves several topics.
 func parseWatch(r *http.Request) (watchRequest, error) {
 	q := r.URL.Query()
-	w := watchRequest{from: shield.NodeID(q.Get("from")), tail: 200}
+	w := watchRequest{tail: 200}
 	for _, name := range strings.FieldsFunc(q.Get("topics"), func(c rune) bool { return c == ',' }) {
 		topic := Topic(name)
 		if !slices.Contains(Topics(), topic) {

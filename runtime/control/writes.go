@@ -19,7 +19,7 @@ func (s *Server) writes(mux *http.ServeMux, a Access) {
 	post(s, mux, a, "eval", func(ctx context.Context, r EvalRequest) (CallResult, string, error) {
 		if !a.Eval {
 			return CallResult{}, r.Target, shield.Errorf(shield.PermissionDenied,
-				"eval is switched off here, it runs any Lua: set control.eval in shield.yaml, or use the socket of `shield dev`")
+				"eval is switched off here, it runs any Lua: set control.allow_eval in shield.yaml, or use the socket of `shield dev`")
 		}
 		return s.eval(ctx, r)
 	})

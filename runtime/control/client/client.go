@@ -101,7 +101,7 @@ func (c *Client) Reload(ctx context.Context, r control.ReloadRequest) (res contr
 	return res, c.post(ctx, "/ops/reload", r, &res)
 }
 
-// Drain takes a node out of service or back into it.
+// Drain takes a node out of routing, lets its services finish and ends it.
 func (c *Client) Drain(ctx context.Context, r control.DrainRequest) (row shield.NodeRow, err error) {
 	return row, c.post(ctx, "/ops/drain", r, &row)
 }

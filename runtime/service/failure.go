@@ -1,0 +1,246 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"shield/runtime/luavm"
+	"shield/runtime/shield"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+// The reasons that turns are unwound for, as luavm.Abort takes them.
+type (
+	killedTurn struct{}                // the service has ended
+	panicTurn  struct{ reason string } // shield.panic
+)
+
+// unwind ends the turn that runs because its service has ended.
+func (s *Service) unwind(L *lua.LState) {
+	if L == nil {
+		panic(unwound{s.deadError()})
+	}
+	luavm.Abort(L, killedTurn{}, "the service has ended")
+}
+
+// Exit ends the service in good order when the turn that runs returns or
+// suspends.
+func (s *Service) Exit(reason string) {
+	if reason == "" {
+		reason = "exit"
+	}
+	s.endWith(ending{reason: reason})
+}
+
+// Panic unwinds the turn that runs and ends the service as a failure. In Lua it
+// does not return.
+func (s *Service) Panic(L *lua.LState, reason string) {
+	if L == nil {
+		panic(unwound{&shield.Error{Code: shield.HandlerError, Message: "panic: " + reason, Err: panicked{reason}}})
+	}
+	luavm.Abort(L, panicTurn{reason}, "panic: "+reason)
+}
+
+// panicked marks the error of a turn that asked for the end of its service.
+type panicked struct{ reason string }
+
+func (p panicked) Error() string { return p.reason }
+
+// failed does what a failed turn entails and returns the error its caller
+// hears.
+func (s *Service) failed(k *worker, t *Turn, m *message, err *shield.Error) *shield.Error {
+	if err.Code == shield.ServiceDead && s.isEnding() {
+		return err // unwound because the service has ended: not its fault
+	}
+	switch err.Code {
+	case shield.MethodNotFound, shield.DecodeError, shield.RPCHandlerMissing:
+		if m.kind != kindCall {
+			s.deadLetter(m, err)
+		}
+		return err
+	case shield.CoroutineLimit:
+		s.rt.count.coroutineLimit.Add(1)
+	}
+	s.report(t, err)
+	if s.has("on_error") && t.Kind != TurnExit && err.Code != shield.MemoryLimit {
+		s.body.onError(k, t, err)
+	}
+	var p panicked
+	switch {
+	case k.lost:
+	case err.Code == shield.MemoryLimit:
+		s.body.onPanic(k, t, "vm", err.Message)
+		s.endWith(ending{failed: true, reason: "memory_limit"})
+	case asPanicked(err, &p):
+		s.body.onPanic(k, t, "explicit", p.reason)
+		s.endWith(ending{failed: true, reason: "panic"})
+	case t.Kind == TurnEval || t.Kind == TurnShutdown || t.Kind == TurnExit:
+	default:
+		if s.errors++; s.errors >= s.lim.MaxErrors {
+			s.errors = 0
+			why := fmt.Sprintf("%d turns in a row have failed, the last with: %s", s.lim.MaxErrors, err.Message)
+			s.log(slog.LevelError, why, slog.String("event", "crash"))
+			s.body.onPanic(k, t, "threshold", why)
+			s.endWith(ending{failed: true, reason: "panic"})
+		}
+	}
+	return err
+}
+
+func (s *Service) has(hook string) bool { return s.body.has(hook) }
+
+func asPanicked(err *shield.Error, p *panicked) bool {
+	v, ok := err.Err.(panicked)
+	*p = v
+	return ok
+}
+
+// report counts and logs the failure of a turn.
+func (s *Service) report(t *Turn, err *shield.Error) {
+	c := &s.rt.count
+	c.errors.Add(1)
+	s.count.errors.Add(1)
+	switch err.Code {
+	case shield.HandlerTimeout:
+		c.handlerTimeout.Add(1)
+	case shield.MemoryLimit:
+		c.memoryLimit.Add(1)
+	}
+	what := t.Method
+	if what == "" {
+		what = string(t.Kind)
+	}
+	s.rt.civil.log(s, slog.LevelError, what+": "+err.Message, slog.String("error", string(err.Code)),
+		slog.String("trace", t.Trace().String()), detail(err))
+}
+
+// detail is the traceback of an error, for the log.
+func detail(err *shield.Error) slog.Attr {
+	if d, ok := err.Detail.(string); ok && d != "" {
+		return slog.String("traceback", d)
+	}
+	return slog.Attr{}
+}
+
+// afterTurn acts on what a turn has left behind.
+func (s *Service) afterTurn(t *Turn) {
+	if err := s.body.tidy(); err != nil {
+		s.report(t, err)
+		s.endWith(ending{failed: true, reason: "memory_limit"})
+	}
+	if t.Kind == TurnShutdown {
+		s.shut = true
+	}
+	if s.shut && s.answering == 0 {
+		s.mu.Lock()
+		if s.drained != nil && s.box.counted == 0 {
+			close(s.drained)
+			s.drained = nil
+		}
+		s.mu.Unlock()
+	}
+}
+
+// log writes a line that says which service and which code it is about.
+func (s *Service) log(level slog.Level, msg string, attrs ...slog.Attr) {
+	l := s.rt.cfg.Log
+	if !l.Enabled(context.Background(), level) {
+		return
+	}
+	l.LogAttrs(context.Background(), level, msg, append(s.attrs(), attrs...)...)
+}
+
+func (s *Service) attrs() []slog.Attr {
+	c := s.Code()
+	return []slog.Attr{slog.String("service", s.label()), slog.Int("gen", c.Generation), slog.String("code", c.Hash)}
+}
+
+// Log writes a line of the service's own code, with the fields it names.
+func (s *Service) Log(level slog.Level, msg string, fields ...slog.Attr) {
+	if t := s.turn; t != nil && s.rt.cfg.Log.Enabled(context.Background(), level) {
+		fields = append(fields, slog.String("trace", t.Trace().String()))
+	}
+	s.log(level, msg, fields...)
+}
+
+// printed is where print of a script goes.
+func printed(L *lua.LState, line string) {
+	if s, ok := luavm.OwnerOf(L).(*Service); ok {
+		s.Log(slog.LevelInfo, line)
+	}
+}
+
+// civil lets through what a person can read: of the lines of one service, a few
+// a second; the others are counted and the count is told with the next.
+type civil struct {
+	mu   sync.Mutex
+	seen map[shield.ServiceID]*civilCount
+}
+
+type civilCount struct {
+	since   int64
+	lines   int
+	dropped int
+}
+
+const (
+	civilLines  = 10
+	civilPeriod = int64(1e9)
+	civilKept   = 1024
+)
+
+func (c *civil) log(s *Service, level slog.Level, msg string, attrs ...slog.Attr) {
+	now := s.now()
+	c.mu.Lock()
+	n := c.seen[s.handle.ID]
+	if n == nil {
+		if c.seen == nil || len(c.seen) >= civilKept {
+			c.seen = make(map[shield.ServiceID]*civilCount)
+		}
+		n = &civilCount{since: now}
+		c.seen[s.handle.ID] = n
+	}
+	if now-n.since >= civilPeriod {
+		n.since, n.lines = now, 0
+	}
+	if n.lines >= civilLines {
+		n.dropped++
+		c.mu.Unlock()
+		return
+	}
+	n.lines++
+	dropped := n.dropped
+	n.dropped = 0
+	c.mu.Unlock()
+	if dropped > 0 {
+		attrs = append(attrs, slog.Int("suppressed", dropped))
+	}
+	s.log(level, msg, attrs...)
+}
+
+// stackOf writes the Lua frames of L, innermost first.
+func stackOf(L *lua.LState) string {
+	var b strings.Builder
+	for i := 0; i < 32; i++ {
+		d, ok := L.GetStack(i)
+		if !ok {
+			break
+		}
+		if _, err := L.GetInfo("nSl", d, lua.LNil); err != nil {
+			break
+		}
+		if d.What == "G" {
+			continue
+		}
+		name := d.Name
+		if name == "" {
+			name = "?"
+		}
+		fmt.Fprintf(&b, "  %s:%d: in %s\n", d.Source, d.CurrentLine, name)
+	}
+	return strings.TrimRight(b.String(), "\n")
+}

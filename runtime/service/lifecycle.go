@@ -1,0 +1,401 @@
+package service
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"time"
+
+	"shield/runtime/shield"
+	"shield/runtime/value"
+)
+
+// startup is how a service came to be: what its next incarnation needs too.
+type startup struct {
+	args    []byte // encoded; what shield.spawn was given, nil for none
+	static  bool   // started by Start: its row stays when it has failed for good
+	trace   shield.TraceID
+	retries int // incarnations that failed in a row
+	// begun hears once how on_init went, while the service holds its baton.
+	begun func(*Service, *shield.Error)
+	next  func(*Service, *shield.Error) // begun of the next incarnation; guarded by s.mu
+}
+
+// ending is why a service ends.
+type ending struct {
+	failed  bool
+	reason  string // what on_exit hears
+	restart bool   // at once, whatever the policy says
+	stop    bool   // the node stops: no restart
+}
+
+// create makes the next incarnation of a service; from is the one before, nil
+// for the first. It begins when launch is called.
+func (r *Runtime) create(spec *Spec, name shield.Name, st startup, from *Service) (*Service, *shield.Error) {
+	s := &Service{rt: r, spec: spec, name: name, start: st, lim: spec.Limits.or(r.limits), done: make(chan struct{}), slot: -1}
+	s.handle = shield.Handle{Node: r.cfg.Node, Epoch: r.cfg.Epoch}
+	if from != nil {
+		r.reg.inherit(s, from)
+		s.count.restarts.Store(from.count.restarts.Load() + 1)
+	} else if err := r.reg.add(s); err != nil {
+		return nil, err
+	}
+	if spec.Go != nil {
+		s.body = &goBody{s: s, impl: spec.Go()}
+	} else {
+		s.body = newLuaBody(s)
+	}
+	r.count.started.Add(1)
+	return s, nil
+}
+
+// launch lets the service load its code and run on_init.
+func (s *Service) launch() {
+	s.mu.Lock()
+	s.startLocked()
+}
+
+func (s *Service) runInit(k *worker) {
+	s.born = s.now()
+	t := &Turn{s: s, Kind: TurnInit, Method: "on_init", trace: s.start.trace}
+	s.inflight++
+	s.turn = t
+	err := s.body.init(k, t)
+	if !s.end(k, t) {
+		return
+	}
+	if err == nil && s.name != "" && !s.isEnding() {
+		err = s.rt.reg.publish(s.name, s)
+	}
+	s.mu.Lock()
+	switch {
+	case s.phase >= phaseEnding: // killed, or too late for spawn_timeout
+		if err == nil {
+			err = shield.Errorf(shield.SpawnFailed, "%s was ended while it started: %s", s.label(), s.ending.reason)
+		}
+	case err == nil:
+		s.phase, s.inited = phaseRun, true
+	}
+	s.mu.Unlock()
+	if err != nil {
+		s.rt.count.errors.Add(1)
+		s.count.errors.Add(1)
+		s.log(slog.LevelError, "start failed: "+err.Message, slog.String("event", "crash"), slog.String("error", string(err.Code)), detail(err))
+		s.body.onPanic(k, t, "init", err.Message)
+		s.endWith(ending{failed: true, reason: "init"})
+	} else {
+		s.log(slog.LevelDebug, "started", slog.String("event", "state"))
+	}
+	if begun := s.start.begun; begun != nil {
+		s.start.begun = nil
+		begun(s, err)
+	}
+}
+
+// isEnding reports whether the service takes no messages any more.
+func (s *Service) isEnding() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.phase >= phaseEnding
+}
+
+func (s *Service) initialising() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.phase == phaseInit
+}
+
+// endWith ends the service as soon as the turn that runs now returns or
+// suspends. It is false when the service is ending already. Any goroutine.
+func (s *Service) endWith(e ending) bool {
+	s.mu.Lock()
+	if s.phase >= phaseEnding {
+		s.mu.Unlock()
+		return false
+	}
+	s.phase, s.ending = phaseEnding, e
+	s.startLocked()
+	return true
+}
+
+// runExit gives the names back, lets the code say its last words, and ends
+// whatever waits in the service and for it.
+func (s *Service) runExit(k *worker) {
+	s.rt.reg.withdrawAll(s, s.comesAgain())
+	if s.inited && s.body.has("on_exit") {
+		m := message{kind: kindTurn, as: TurnExit, hook: "on_exit", reason: s.ending.reason}
+		t := s.begin(&m)
+		err := s.body.handle(k, t, &m)
+		if !s.end(k, t) {
+			return
+		}
+		if err != nil {
+			s.report(t, err)
+		}
+	}
+	s.mu.Lock()
+	left := s.cutLocked()
+	s.mu.Unlock()
+	s.bury(left)
+}
+
+// cutLocked ends timers and waits and takes what is left in the mailbox out.
+func (s *Service) cutLocked() []message {
+	s.timers.clear()
+	for w := s.waiting.head; w != nil; w = s.waiting.head {
+		s.readyLocked(w)
+	}
+	for w := s.ready.head; w != nil; w = w.next {
+		w.killed = true
+	}
+	left := make([]message, 0, s.box.n)
+	for s.box.n > 0 {
+		var m message
+		s.box.pop(&m)
+		left = append(left, m)
+	}
+	return left
+}
+
+// bury answers the messages that a service did not get to.
+func (s *Service) bury(left []message) {
+	for i := range left {
+		m := &left[i]
+		if m.kind == kindTimer || m.kind == kindFork {
+			continue
+		}
+		s.deadLetter(m, s.deadError())
+	}
+}
+
+// deadLetter is for a message that nobody takes.
+func (s *Service) deadLetter(m *message, err *shield.Error) {
+	if m.wait != nil || m.to != nil {
+		var k worker
+		s.reply(&k, m, err)
+		return
+	}
+	if m.kind == kindTurn {
+		return
+	}
+	s.rt.count.deadLetters.Add(1)
+	s.rt.civil.log(s, slog.LevelWarn, "dead letter: "+m.subject()+" was not delivered: "+err.Error(), slog.String("error", string(err.Code)))
+}
+
+// subject names a message in a log line.
+func (m *message) subject() string {
+	switch {
+	case m.notice != nil:
+		return m.notice.Kind.Hook()
+	case m.kind == kindClient:
+		return "client frame " + m.route
+	}
+	return m.method
+}
+
+// finish is the last thing that happens to a service. The caller holds its lock
+// and its baton; the baton is never given away again.
+func (s *Service) finish() {
+	s.phase = phaseEnded
+	urgent := s.urgent
+	s.urgent, s.box, s.spare = nil, ring{}, nil
+	s.mu.Unlock()
+	for _, do := range urgent {
+		do(nil)
+	}
+	if !s.abandoned {
+		s.body.close()
+	}
+	r := s.rt
+	r.count.ended.Add(1)
+	s.log(slog.LevelDebug, "ended: "+s.ending.reason, slog.String("event", "state"))
+	if s.inited && r.cfg.OnDead != nil {
+		r.cfg.OnDead(s.handle, shield.ServiceDead)
+	}
+	s.succeed()
+	close(s.done)
+}
+
+// comesAgain reports whether a new incarnation will follow.
+func (s *Service) comesAgain() bool {
+	e, p := &s.ending, &s.spec.Restart
+	switch {
+	case e.stop || s.rt.stopping.Load() || s.name == "":
+		return false
+	case e.restart:
+		return true
+	case !s.inited && s.start.retries == 0 && !s.again:
+		return false // whoever started it hears why it failed
+	}
+	switch p.policy() {
+	case RestartNever:
+		return false
+	case RestartOnFailure:
+		if !e.failed {
+			return false
+		}
+	}
+	return p.MaxRetries < 0 || s.retries() < p.maxRetries()
+}
+
+// retries is how many incarnations in a row have failed before this one. One
+// that held out longer than the longest delay starts the count anew.
+func (s *Service) retries() int {
+	if s.inited && s.now()-s.born > int64(s.spec.Restart.maxDelay()) {
+		return 0
+	}
+	return s.start.retries
+}
+
+// succeed starts the next incarnation, now or later, or gives up.
+func (s *Service) succeed() {
+	r := s.rt
+	if !s.comesAgain() {
+		if s.ending.failed && s.start.static && !s.ending.stop {
+			s.log(slog.LevelError, "failed for good: "+s.ending.reason, slog.String("event", "state"))
+			r.reg.release(s)
+			s.setFate(shield.Failed)
+			return
+		}
+		r.count.callsOfEnded.Add(s.count.calls.Load())
+		r.reg.remove(s)
+		return
+	}
+	st := s.start
+	s.mu.Lock()
+	st.begun, st.next = s.start.next, nil
+	s.mu.Unlock()
+	delay := time.Duration(0)
+	if s.ending.restart {
+		st.retries = 0
+	} else {
+		n := s.retries()
+		delay = s.spec.Restart.delay(n)
+		st.retries = n + 1
+	}
+	s.setFate(shield.Restarting)
+	s.log(slog.LevelWarn, "restarting in "+delay.String()+": "+s.ending.reason, slog.String("event", "restart"), slog.Int("retry", st.retries))
+	r.later(delay, func() {
+		r.count.restarts.Add(1)
+		r.count.callsOfEnded.Add(s.count.calls.Load())
+		n, err := r.create(s.spec, s.name, st, s)
+		if err != nil {
+			s.log(slog.LevelError, "restart failed: "+err.Error())
+			return
+		}
+		n.again = true
+		n.launch()
+	}, func() { r.reg.remove(s) })
+}
+
+func (p *Restart) policy() Policy {
+	if p.Policy == "" {
+		return RestartOnFailure
+	}
+	return p.Policy
+}
+
+func (p *Restart) maxRetries() int {
+	if p.MaxRetries == 0 {
+		return 5
+	}
+	return p.MaxRetries
+}
+
+func (p *Restart) maxDelay() time.Duration {
+	if p.MaxDelay <= 0 {
+		return 30 * time.Second
+	}
+	return p.MaxDelay
+}
+
+// delay is how long to wait after n failures in a row.
+func (p *Restart) delay(n int) time.Duration {
+	first, factor := p.InitialDelay, p.Multiplier
+	if first <= 0 {
+		first = time.Second
+	}
+	if factor < 1 {
+		factor = 2
+	}
+	d := float64(first) * math.Pow(factor, float64(n))
+	if limit := float64(p.maxDelay()); d > limit || math.IsInf(d, 0) {
+		d = limit
+	}
+	return time.Duration(d)
+}
+
+// shutDown runs on_shutdown and waits until it has returned and the calls that
+// the service has begun are answered.
+func (s *Service) shutDown(ctx context.Context, reason string) error {
+	deadline := int64(0)
+	if d, ok := ctx.Deadline(); ok {
+		deadline = s.now() + int64(time.Until(d))
+	}
+	s.mu.Lock()
+	if s.phase != phaseRun {
+		s.mu.Unlock()
+		return nil
+	}
+	s.phase = phaseDrain
+	drained := make(chan struct{})
+	s.drained = drained
+	s.box.push(&message{kind: kindTurn, as: TurnShutdown, hook: "on_shutdown", reason: reason, deadline: deadline})
+	s.startLocked()
+	select {
+	case <-drained:
+		return nil
+	case <-s.done:
+		return nil
+	case <-ctx.Done():
+		return shield.Errorf(shield.Timeout, "%s has not finished on_shutdown within its budget", s.label())
+	}
+}
+
+// stop ends the service and waits until it is gone.
+func (s *Service) stop(ctx context.Context, e ending) error {
+	s.endWith(e)
+	select {
+	case <-s.done:
+		return nil
+	case <-ctx.Done():
+		return shield.Errorf(shield.Timeout, "%s has not ended in time: a handler does not return", s.label())
+	}
+}
+
+// wedge gives up on a turn that has ignored its abort: its VM is left to it,
+// and everything else of the service ends. The watcher calls it while the turn
+// still runs.
+func (s *Service) wedge(t *Turn, err *shield.Error) {
+	s.mu.Lock()
+	if !t.state.CompareAndSwap(turnRuns, turnWedged) {
+		s.mu.Unlock()
+		return
+	}
+	s.abandoned, s.exited = true, true
+	if s.phase < phaseEnding {
+		s.phase, s.ending = phaseEnding, ending{failed: true, reason: "wedged"}
+	}
+	s.inflight--
+	left := s.cutLocked()
+	s.mu.Unlock()
+	s.rt.count.wedged.Add(1)
+	s.log(slog.LevelError, "wedged: "+err.Message+"; the VM is abandoned", slog.String("event", "crash"), slog.String("error", string(err.Code)), detail(err))
+	s.rt.reg.withdrawAll(s, s.comesAgain())
+	t.reply(nil, err)
+	if begun := s.start.begun; begun != nil {
+		s.start.begun = nil
+		begun(s, err)
+	}
+	s.bury(left)
+	s.rt.workers.run(s) // it takes the baton that the wedged goroutine will never pass on
+}
+
+func (t *Turn) reply(out *value.Payload, err *shield.Error) {
+	switch {
+	case t.wait != nil:
+		t.wait.s.answer(t.wait, t.gen, out, err)
+	case t.to != nil:
+		t.to.answer(t.s, out, err)
+	}
+}

@@ -1,0 +1,88 @@
+package service
+
+import (
+	"sync/atomic"
+	"time"
+
+	"shield/runtime/shield"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+// TurnKind is what a turn is for; it is context.type of on_error.
+type TurnKind string
+
+const (
+	TurnHandler  TurnKind = "handler"
+	TurnClient   TurnKind = "client"
+	TurnTimer    TurnKind = "timer"
+	TurnFork     TurnKind = "fork"
+	TurnEvent    TurnKind = "event"
+	TurnReload   TurnKind = "reload"
+	TurnInit     TurnKind = "init"
+	TurnShutdown TurnKind = "shutdown"
+	TurnExit     TurnKind = "exit"
+	TurnEval     TurnKind = "eval"
+)
+
+const (
+	turnRuns   = iota // or is parked
+	turnOver          // has returned
+	turnWedged        // given up: its goroutine must not touch the service again
+)
+
+// Turn is one handler on its way through a service: from its message to its
+// answer, with all the waits between. Its fields may be read from inside it.
+type Turn struct {
+	s        *Service
+	Kind     TurnKind
+	Method   string
+	sender   *shield.Handle
+	trace    shield.TraceID
+	deadline int64        // clock; 0 = none
+	state    atomic.Int32 // turnRuns, turnOver, turnWedged
+	reason   string       // of a shutdown
+	hook     string       // of a turn that runs one
+
+	// Who waits for its answer.
+	wait *wait
+	gen  uint64
+	to   answerer
+
+	// Userdata is the ctx that Lua sees. It stands here so that a call costs
+	// one allocation less; package luaapi fills it in.
+	Userdata lua.LUserData
+}
+
+// Service is where the turn runs.
+func (t *Turn) Service() *Service { return t.s }
+
+// Over reports whether the handler has returned: its ctx is dead then.
+func (t *Turn) Over() bool { return t.state.Load() != turnRuns }
+
+// Sender is who sent the message; false when no service did.
+func (t *Turn) Sender() (shield.Handle, bool) {
+	if t.sender == nil {
+		return shield.Handle{}, false
+	}
+	return *t.sender, true
+}
+
+// Trace follows the work through every call it causes.
+func (t *Turn) Trace() shield.TraceID {
+	if t.trace == 0 {
+		t.trace = t.s.rt.newTrace()
+	}
+	return t.trace
+}
+
+// Deadline is what is left of the caller's deadline; false without one.
+func (t *Turn) Deadline() (time.Duration, bool) {
+	if t.deadline == 0 {
+		return 0, false
+	}
+	return max(t.s.left(t.deadline), 0), true
+}
+
+// Reason is why the service shuts down; "" in any other turn.
+func (t *Turn) Reason() string { return t.reason }

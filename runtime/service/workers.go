@@ -1,0 +1,63 @@
+package service
+
+import "sync"
+
+// keepIdle is how many workers wait for work; more than that end instead.
+const keepIdle = 256
+
+// workers are pooled goroutines. The one that became idle last is woken first:
+// its stack is warm. There is no upper bound but the services' max_coroutines:
+// a parked handler keeps its goroutine.
+type workers struct {
+	mu     sync.Mutex
+	idle   []*worker
+	closed bool
+	wg     sync.WaitGroup
+}
+
+// run lets a worker go on with s, whose baton the caller gives away.
+func (p *workers) run(s *Service) {
+	p.mu.Lock()
+	if n := len(p.idle); n > 0 {
+		w := p.idle[n-1]
+		p.idle[n-1] = nil
+		p.idle = p.idle[:n-1]
+		p.mu.Unlock()
+		w.job <- s
+		return
+	}
+	p.wg.Add(1)
+	p.mu.Unlock()
+	w := &worker{job: make(chan *Service, 1)}
+	w.job <- s
+	go p.loop(w)
+}
+
+func (p *workers) loop(w *worker) {
+	defer p.wg.Done()
+	for s := range w.job {
+		s.work(w)
+		w.give()
+		if w.lost {
+			return // whatever it holds is not to be trusted
+		}
+		p.mu.Lock()
+		if p.closed || len(p.idle) >= keepIdle {
+			p.mu.Unlock()
+			return
+		}
+		p.idle = append(p.idle, w)
+		p.mu.Unlock()
+	}
+}
+
+// close lets idle workers end, and busy ones when they are done.
+func (p *workers) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for _, w := range p.idle {
+		close(w.job)
+	}
+	p.idle = nil
+}

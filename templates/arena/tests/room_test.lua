@@ -1,0 +1,27 @@
+-- Each file runs on a fresh cluster in virtual time.
+describe("room.public", function()
+  before_each(function()
+    cluster.start(3)
+  end)
+
+  it("answers from the node that was asked", function()
+    local ok, pong, node = cluster.call("node-2:room.public", "ping")
+    assert.is_true(ok)
+    assert.are.equal("pong", pong)
+    assert.are.equal("node-2", node)
+  end)
+
+  it("tells everybody of a move", function()
+    local ann = client.connect()
+    ann:send("auth.login", { name = "ann" })
+    ann:expect("auth.login_ok")
+    local bob = client.connect()
+    bob:send("auth.login", { name = "bob" })
+    bob:expect("auth.login_ok")
+
+    ann:send("player.move", { x = 3, y = 4 })
+    local moved = bob:expect("room.moved")
+    assert.are.equal("ann", moved.name)
+    assert.are.equal(3, moved.x)
+  end)
+end)

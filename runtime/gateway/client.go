@@ -1,0 +1,279 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"shield/runtime/session"
+	"shield/runtime/shield"
+)
+
+// client is one connection and its session.
+type client struct {
+	g         *Gateway
+	id        shield.SessionID
+	link      link
+	transport string
+	addr      string
+	began     time.Duration // when the connection was accepted
+	seen      atomic.Int64  // g.now() of the last whole frame or pong
+	pinged    atomic.Int64  // g.now() of the last ping
+	in        atomic.Int64  // frames
+	outN      atomic.Int64
+	stale     atomic.Int64
+	loggedIn  atomic.Bool // s.Bound(), for the reader
+	reader    reader
+
+	// Guarded by g.mu: the list of clients with the same target.
+	at         shield.Handle
+	prev, next *client
+
+	// mu guards the session and what waits to be written: a push is checked and
+	// queued in one step, so none can slip behind a kick.
+	mu  sync.Mutex
+	s   *session.Session
+	ref shield.ClientRef // s.Ref(), kept because every frame needs it
+	out outbox
+}
+
+// newID makes a session id that nobody can guess.
+func newID() shield.SessionID {
+	var b [12]byte
+	_, _ = rand.Read(b[:]) // it never fails (crypto/rand)
+	return shield.SessionID("s-" + hex.EncodeToString(b[:]))
+}
+
+func (g *Gateway) newClient(l link, transport string, addr net.Addr, began time.Duration) *client {
+	c := &client{g: g, id: newID(), link: l, transport: transport, addr: addr.String(), began: began}
+	c.seen.Store(int64(g.now()))
+	return c
+}
+
+func (g *Gateway) run(l link, transport string, addr net.Addr, began time.Duration) {
+	g.newClient(l, transport, addr, began).run()
+}
+
+// run is the life of a connection: open, read to the end, clean up.
+func (c *client) run() {
+	defer c.link.abort()
+	if !c.open() {
+		return
+	}
+	err := c.read()
+	c.ended(err)
+	c.out.settle()
+	c.link.abort()
+	c.g.oracle.Forget(c.id)
+}
+
+// open begins the session with the auth service as its target.
+func (c *client) open() bool {
+	auth, err := c.g.router.ResolveAuth(c.g.auth)
+	if err != nil {
+		c.g.refuse(cRefusedConn, "client refused: no auth service", shield.ClientRef{Session: c.id}, slog.String("auth", string(c.g.auth)), slog.Any("err", err))
+		code := shield.CodeOf(err)
+		if code == "" {
+			code = shield.ServiceNotFound
+		}
+		c.farewell(code)
+		return false
+	}
+	c.s = session.Open(c.g.id, c.id, auth, c.g.profile, time.Now())
+	c.ref = c.s.Ref()
+	c.g.oracle.Opened(c.ref, auth)
+	if !c.g.enter(c, auth) {
+		c.g.oracle.Ended(c.id)
+		c.g.oracle.Forget(c.id)
+		c.farewell(shield.RuntimeStopping)
+		return false
+	}
+	c.g.notifyChanged(c.id)
+	return true
+}
+
+// farewell tells a client that never had a session why.
+func (c *client) farewell(code shield.Code) {
+	t := time.AfterFunc(c.g.limits.CloseTimeout, c.link.abort)
+	defer t.Stop()
+	if b, err := c.g.format.Append(nil, shield.RouteClose, []byte(code)); err == nil {
+		if _, err := c.link.Write(b); err != nil {
+			c.g.count.add(cCloseLost, 1)
+		}
+	}
+	c.link.finish(string(code))
+}
+
+// bind is the compare-and-set. The registry is written before the new target
+// hears, and the target hears before the lock lets its first frame through.
+func (c *client) bind(ref shield.ClientRef, target shield.Handle, player string) (shield.ClientRef, error) {
+	c.mu.Lock()
+	before := c.ref.Epoch
+	n, err := c.s.Bind(ref.Epoch, target, player, time.Now())
+	if err != nil {
+		c.mu.Unlock()
+		if errors.Is(err, shield.RPCEpochExpired) {
+			c.g.refuse(cBindsLost, "bind refused: another bind won", ref, slog.String("player", player))
+		}
+		return shield.ClientRef{}, err
+	}
+	c.ref = c.s.Ref()
+	c.loggedIn.Store(true)
+	c.g.retarget(c, target)
+	c.g.oracle.Noticed(&n)
+	err = c.g.router.Notice(&n)
+	bound := c.ref
+	c.mu.Unlock()
+
+	c.g.count.add(cBinds, 1)
+	c.logEpoch(slog.LevelInfo, "bound", session.CauseBind, before, n)
+	c.g.notifyChanged(c.id)
+	if err != nil {
+		c.g.count.add(cNoticeLost, 1)
+		if gone(shield.CodeOf(err)) {
+			c.targetGone(target, shield.CodeOf(err))
+			return shield.ClientRef{}, err
+		}
+	}
+	return bound, nil
+}
+
+// gone reports whether a router's code means that the target will not come back.
+func gone(code shield.Code) bool {
+	switch code {
+	case shield.ServiceDead, shield.NodeOffline, shield.NodeRemoved, shield.NodeNotFound:
+		return true
+	}
+	return false
+}
+
+// kick ends the session for a service: unbound to the target with the last
+// epoch, then the binding is invalid, then the registry forgets it, then the
+// socket closes. It reports whether there was anything left to end.
+func (c *client) kick(reason string) bool {
+	if reason == "" {
+		reason = "kicked"
+	}
+	c.mu.Lock()
+	n, ok := c.s.Kick(reason, time.Now())
+	if ok {
+		c.announce(&n)
+		c.leaving(reason)
+	}
+	c.mu.Unlock()
+	if ok {
+		c.g.count.add(cKicks, 1)
+		c.logEpoch(slog.LevelInfo, "kicked: "+reason, session.CauseKick, n.Client.Epoch, n)
+		c.g.notifyChanged(c.id)
+	}
+	return ok
+}
+
+// drop ends the session because the gateway says so: a limit, a time-out, a
+// shutdown.
+func (c *client) drop(code shield.Code) {
+	c.mu.Lock()
+	n, ok := c.s.Drop(string(code), time.Now())
+	if ok {
+		c.announce(&n)
+		c.leaving(string(code))
+	}
+	c.mu.Unlock()
+	if ok {
+		c.dropped(code, n)
+	}
+}
+
+// targetGone ends the session if h is still its target. Nobody is left to hear
+// of it.
+func (c *client) targetGone(h shield.Handle, code shield.Code) {
+	c.mu.Lock()
+	if c.s.Binding().Target != h {
+		c.mu.Unlock()
+		return
+	}
+	n, ok := c.s.Drop(string(code), time.Now())
+	if ok {
+		c.g.oracle.Ended(c.id)
+		c.leaving(string(code))
+	}
+	c.mu.Unlock()
+	if ok {
+		c.dropped(code, n)
+	}
+}
+
+func (c *client) dropped(code shield.Code, n shield.Notice) {
+	c.g.count.add(cDrops, 1)
+	c.g.count.close(code)
+	c.logEpoch(slog.LevelInfo, "closed: "+string(code), session.CauseDrop, n.Client.Epoch, n)
+	c.g.notifyChanged(c.id)
+}
+
+// ended is the natural disconnect: the connection broke or the client left. If
+// the session is over already its target has heard, and nothing happens.
+func (c *client) ended(err error) {
+	reason := "closed"
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+		reason = "connection lost"
+	}
+	c.mu.Lock()
+	n, ok := c.s.Drop(reason, time.Now())
+	if ok {
+		c.announce(&n)
+		c.g.leave(c)
+		c.out.discard(c)
+	}
+	c.mu.Unlock()
+	if !ok {
+		return
+	}
+	c.g.count.add(cDrops, 1)
+	level := slog.LevelInfo
+	if n.Client.Player == "" {
+		level = slog.LevelDebug // a visitor that never logged in is no news
+	}
+	c.logEpoch(level, reason, session.CauseDrop, n.Client.Epoch, n)
+	c.g.notifyChanged(c.id)
+}
+
+// announce tells the target. Needs mu: a bind of another goroutine must not come
+// between.
+func (c *client) announce(n *shield.Notice) {
+	c.loggedIn.Store(false)
+	c.g.oracle.Noticed(n)
+	if err := c.g.router.Notice(n); err != nil {
+		c.g.count.add(cNoticeLost, 1)
+	}
+}
+
+// leaving takes the session out of the registry and begins to close the socket,
+// with a deadline. Needs mu.
+func (c *client) leaving(reason string) {
+	c.loggedIn.Store(false)
+	c.g.leave(c)
+	c.out.close(c, reason)
+}
+
+// logEpoch writes the one line that every change of an epoch is.
+func (c *client) logEpoch(level slog.Level, text, cause string, before shield.SessionEpoch, n shield.Notice) {
+	if !c.g.log.Enabled(context.Background(), level) {
+		return
+	}
+	after := n.Client.Epoch
+	if n.Kind != shield.NoticeBound {
+		after++
+	}
+	c.g.log.LogAttrs(context.Background(), level, "session "+text,
+		slog.String("service", "gateway"), slog.String("event", "epoch"), slog.String("gateway", string(c.g.id)),
+		slog.String("session", string(c.id)), slog.String("player", n.Client.Player),
+		slog.Uint64("from", uint64(before)), slog.Uint64("to", uint64(after)), slog.String("cause", cause),
+		slog.String("reason", n.Reason), slog.String("target", c.g.router.TargetName(n.Target)), slog.String("address", c.addr))
+}

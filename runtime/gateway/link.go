@@ -1,0 +1,94 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+
+	"github.com/coder/websocket"
+)
+
+// link is one connection as a session sees it: a stream of bytes in, whole
+// frames out.
+type link interface {
+	io.Reader
+	io.Writer
+	// finish says goodbye after the last Write. It may wait for the other side
+	// until abort is called.
+	finish(reason string)
+	// abort ends everything at once; Read, Write and finish return.
+	abort()
+	// ping asks for a sign of life where the transport can, and waits for it.
+	ping(ctx context.Context)
+}
+
+// streamLink is TCP, or TLS on it.
+type streamLink struct {
+	net.Conn           // the TLS connection, or raw
+	raw      *slotConn // what holds the slot
+}
+
+func (l *streamLink) finish(string) {
+	if w, ok := l.Conn.(interface{ CloseWrite() error }); ok {
+		_ = w.CloseWrite() // a peer that is gone already needs no goodbye
+	}
+}
+
+// abort closes the socket below TLS: tls.Conn.Close may wait to send its alert.
+func (l *streamLink) abort() { _ = l.raw.Close() }
+
+func (l *streamLink) ping(context.Context) {}
+
+// webLink is a WebSocket. Its binary messages are one stream of frames; each
+// message that the gateway sends holds whole frames.
+type webLink struct {
+	conn *websocket.Conn
+	raw  *slotConn
+	in   io.Reader // the message being read, nil between two
+}
+
+var errText = errors.New("a WebSocket message that is not binary")
+
+func (l *webLink) Read(p []byte) (int, error) {
+	for {
+		if l.in == nil {
+			kind, r, err := l.conn.Reader(context.Background())
+			if err != nil {
+				return 0, err
+			}
+			if kind != websocket.MessageBinary {
+				return 0, errText
+			}
+			l.in = r
+		}
+		n, err := l.in.Read(p)
+		if errors.Is(err, io.EOF) {
+			l.in, err = nil, nil
+		}
+		if n > 0 || err != nil {
+			return n, err
+		}
+	}
+}
+
+func (l *webLink) Write(p []byte) (int, error) {
+	if err := l.conn.Write(context.Background(), websocket.MessageBinary, p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// maxCloseReason is what a WebSocket close frame has room for.
+const maxCloseReason = 123
+
+func (l *webLink) finish(reason string) {
+	if len(reason) > maxCloseReason {
+		reason = reason[:maxCloseReason]
+	}
+	_ = l.conn.Close(websocket.StatusNormalClosure, reason) // as in streamLink
+}
+
+func (l *webLink) abort() { _ = l.raw.Close() }
+
+func (l *webLink) ping(ctx context.Context) { _ = l.conn.Ping(ctx) } // the pong counts, not the outcome

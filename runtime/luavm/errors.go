@@ -2,6 +2,9 @@ package luavm
 
 import (
 	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
 
 	lua "github.com/yuin/gopher-lua"
 
@@ -72,3 +75,73 @@ func (e *ScriptError) Error() string {
 }
 
 func (e *ScriptError) Unwrap() error { return e.Err }
+
+var placeRE = regexp.MustCompile(`^\s*([^\n]+?):(\d+):`)
+
+// newRunError translates what gopher-lua's PCall returned. entry is how the
+// function at the bottom of the stack is called.
+func newRunError(api *lua.ApiError, entry string) *RunError {
+	e := &RunError{Value: api.Object, Message: errorText(api.Object), Traceback: tidyTrace(api.StackTrace, entry)}
+	switch {
+	case api.Type == lua.ApiErrorPanic:
+		e.Kind = KindPanic
+		e.Message = "Go panic: " + e.Message
+	case overflowed(api.Object):
+		e.Kind = KindOverflow
+	}
+	e.locate()
+	return e
+}
+
+// errorText is the message of a thrown value: an error table's own words, not
+// its address.
+func errorText(v lua.LValue) string {
+	switch v := v.(type) {
+	case lua.LString, lua.LNumber:
+		return v.String()
+	case *lua.LTable:
+		code, _ := v.RawGetString("code").(lua.LString)
+		msg, _ := v.RawGetString("message").(lua.LString)
+		switch {
+		case code != "" && msg != "":
+			return string(code) + ": " + string(msg)
+		case code+msg != "":
+			return string(code + msg)
+		}
+		return "(a table was thrown)"
+	case *lua.LUserData:
+		if s, ok := v.Value.(fmt.Stringer); ok {
+			return s.String()
+		}
+		if err, ok := v.Value.(error); ok {
+			return err.Error()
+		}
+	case *lua.LNilType:
+		return "nil"
+	}
+	return "(a " + v.Type().String() + " was thrown)"
+}
+
+// locate reads File and Line out of the message, else out of the innermost Lua
+// frame of the traceback.
+func (e *RunError) locate() {
+	for i, text := range append([]string{e.Message}, strings.Split(e.Traceback, "\n")...) {
+		if i > 0 && !strings.HasPrefix(text, "\t") {
+			continue
+		}
+		m := placeRE.FindStringSubmatch(text)
+		if m == nil || m[1] == "[G]" {
+			continue
+		}
+		if n, err := strconv.Atoi(m[2]); err == nil {
+			e.File, e.Line = m[1], n
+			return
+		}
+	}
+}
+
+// overflowed recognises gopher-lua's words for a stack that is full.
+func overflowed(v lua.LValue) bool {
+	s, ok := v.(lua.LString)
+	return ok && (strings.HasSuffix(string(s), "stack overflow") || strings.HasSuffix(string(s), "registry overflow"))
+}

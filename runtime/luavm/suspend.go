@@ -1,6 +1,8 @@
 package luavm
 
 import (
+	"slices"
+
 	lua "github.com/yuin/gopher-lua"
 )
 
@@ -15,10 +17,22 @@ type WaitFunc func()
 func (f WaitFunc) Wait() { f() }
 
 // Suspend parks the turn that called the Go function with L in w, under the
-// name of the call ("shield.call"). The turn's running time stops meanwhile. It
-// works wherever Lua can call a function. It does not return, but unwinds the
-// turn, when the turn was aborted.
-func Suspend(L *lua.LState, what string, w Waiter) { w.Wait() }
+// name of the call ("shield.call"). Its running time begins anew afterwards. It
+// works wherever Lua can call a function, because it is the goroutine that
+// waits: yielding out of a Go function would work in one place of eleven.
+func Suspend(L *lua.LState, what string, w Waiter) {
+	vm := VMOf(L)
+	th := vm.cur
+	t := th.turn
+	t.parked = what
+	t.clock.Add(1)
+	vm.cur = nil
+	w.Wait()
+	vm.cur, vm.g.CurrentThread = th, th.L
+	t.parked = ""
+	t.clock.Add(1)
+	vm.world.watch.wake()
+}
 
 // ParkedTurn is one turn that waits in a suspending call.
 type ParkedTurn struct {
@@ -29,13 +43,60 @@ type ParkedTurn struct {
 }
 
 // Parked lists the turns that wait, oldest first, with their Lua stacks.
-func (vm *VM) Parked() []ParkedTurn { return nil }
+func (vm *VM) Parked() []ParkedTurn {
+	var all []ParkedTurn
+	for t := vm.turns; t != nil; t = t.older {
+		if t.parked != "" {
+			all = append(all, ParkedTurn{t.data, t.name, t.parked, t.top.traceback(0)})
+		}
+	}
+	slices.Reverse(all)
+	return all
+}
+
+// Turns counts the turns in flight: the running one and the parked ones.
+func (vm *VM) Turns() (n int) {
+	for t := vm.turns; t != nil; t = t.older {
+		n++
+	}
+	return n
+}
 
 // Abort ends the turn that called the Go function with L. pcall does not stop
-// it. Run returns a RunError of KindAborted with reason in it.
-func Abort(L *lua.LState, reason any, message string) {}
+// it, and no code of the script runs any more in this turn. Run returns a
+// RunError of KindAborted with reason in it.
+func Abort(L *lua.LState, reason any, message string) {
+	VMOf(L).abort(L, KindAborted, reason, message)
+}
 
 // PCall calls the function below nargs arguments on the stack of L, like
 // lua_pcall, for Go functions that call back into Lua. An abort of the turn and
 // a Go panic pass through it.
-func PCall(L *lua.LState, nargs, nret int) *RunError { return nil }
+func PCall(L *lua.LState, nargs, nret int) *RunError {
+	api := protect(L, nargs, nret)
+	if api == nil {
+		return nil
+	}
+	return newRunError(api, "function")
+}
+
+// protect is the only way our code calls PCall below a turn. An aborted turn
+// goes on unwinding, and so does a Go panic: gopher-lua's own pcall would
+// swallow it and leave upvalues of the frames it skipped wrong.
+func protect(L *lua.LState, nargs, nret int) *lua.ApiError {
+	err := L.PCall(nargs, nret, nil)
+	if err == nil {
+		return nil
+	}
+	api := err.(*lua.ApiError)
+	if th := VMOf(L).cur; th != nil && th.turn.failure != nil {
+		panic(api)
+	}
+	if api.Type == lua.ApiErrorPanic {
+		if th := VMOf(L).cur; th != nil {
+			th.turn.broken = true
+		}
+		panic(api)
+	}
+	return api
+}

@@ -47,8 +47,9 @@ type VM struct {
 	rand       *rand.Rand
 	born       time.Time
 	tidy       tidyState
-	libs       map[string]*lua.LTable // this VM's own library tables
-	abandoned  bool
+	strings    *lua.LTable  // this VM's own string table, once a script used it
+	badScript  *ScriptError // what require met last, for Load
+	ran        uint64       // turns that ended
 	closed     bool
 }
 
@@ -114,10 +115,6 @@ func (vm *VM) Close() {
 	}
 	vm.coroutines = nil
 }
-
-// Abandon gives up on a VM with a turn that never returns. It needs no baton:
-// whoever holds it will not give it back.
-func (vm *VM) Abandon() { vm.world.abandon(vm) }
 
 // Intern returns the one userdata that stands for key inside this VM, so that
 // equal handles are the same Lua value. make builds it when there is none; the

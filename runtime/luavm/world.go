@@ -61,13 +61,13 @@ type Config struct {
 	Shield Lib
 	Pure   []string
 
-	AllowOS bool                                  // os.getenv, remove, rename
-	AllowIO bool                                  // io.*
-	FS      FS                                    // used by both; nil = no file is reachable
-	Getenv  func(name string) (string, bool)      // os.getenv
-	Print   func(L *lua.LState, line string)      // print and io.write; nil goes to Log
-	MakeErr func(*shield.Error) lua.LValue        // the Lua form of an Error; nil makes a string
-	OnStuck func(vm *VM, data any, err *RunError) // a turn has ignored its abort for StuckAfter; called once, by the watcher
+	AllowOS bool                             // os.getenv, remove, rename
+	AllowIO bool                             // io.*
+	FS      FS                               // used by both; nil = no file is reachable
+	Getenv  func(name string) (string, bool) // os.getenv
+	Print   func(L *lua.LState, line string) // print and io.write; nil goes to Log
+	MakeErr func(*shield.Error) lua.LValue   // the Lua form of an Error; nil makes a string
+	OnStuck func(vm *VM, err *RunError)      // a turn has ignored its abort for StuckAfter; told once, by the watcher, which must not be blocked
 
 	StuckAfter time.Duration // 2 s
 	Tick       time.Duration // how often running turns are looked at; 10 ms
@@ -79,13 +79,15 @@ type World struct {
 	libs *libraries
 	code codeCache
 
-	mu      sync.Mutex
-	hands   map[*Hand]struct{} // every hand there is
-	free    []*Hand            // LIFO, so that the warm one is used again
-	idle    []*worker          // idle goroutines of coroutines, LIFO
-	workers int                // all of them
-	doomed  []*worker          // their coroutines are gone; see reap
-	closed  bool
+	mu        sync.Mutex
+	hands     []*Hand          // every hand there is
+	free      []*Hand          // LIFO, so that the warm one is used again
+	lowFree   int              // the fewest free hands since trim
+	idle      []*worker        // idle goroutines of coroutines, LIFO
+	live      map[*worker]bool // all of them
+	doomed    []*worker        // their coroutines are gone; see reap
+	closed    bool
+	collected time.Time // see mayCollect
 
 	watch watcher
 	wg    sync.WaitGroup
@@ -111,7 +113,7 @@ func NewWorld(cfg Config) (*World, error) {
 	if err := checkLayout(); err != nil {
 		return nil, err
 	}
-	w := &World{cfg: cfg, hands: map[*Hand]struct{}{}}
+	w := &World{cfg: cfg, live: map[*worker]bool{}}
 	var err error
 	if w.libs, err = newLibraries(w); err != nil {
 		return nil, err
@@ -126,13 +128,22 @@ func (w *World) Close(ctx context.Context) error {
 	w.mu.Lock()
 	first := !w.closed
 	w.closed = true
-	idle, doomed := w.idle, w.doomed
-	w.idle, w.doomed = nil, nil
+	idle := w.idle
+	w.idle = nil
+	var suspended []*worker
+	for k := range w.live {
+		if k.suspended.Load() {
+			suspended = append(suspended, k)
+		}
+	}
 	w.mu.Unlock()
 	if first {
 		w.watch.stop()
-		for _, k := range append(idle, doomed...) {
+		for _, k := range idle {
 			k.in <- orderEnd
+		}
+		for _, k := range suspended {
+			w.end(k)
 		}
 	}
 	done := make(chan struct{})
@@ -155,5 +166,5 @@ type Stats struct {
 func (w *World) Stats() Stats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return Stats{Hands: len(w.hands), IdleHands: len(w.free), CoroutineGoroutines: w.workers, Waiting: len(w.idle)}
+	return Stats{Hands: len(w.hands), IdleHands: len(w.free), CoroutineGoroutines: len(w.live), Waiting: len(w.idle)}
 }

@@ -1,0 +1,249 @@
+package luavm
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"strings"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+// The io library, with allow_io only. It opens files through the world's FS,
+// which knows the allowed folders; there is no popen, no tmpfile and no stdin.
+
+// scriptFile is what a Lua file holds.
+type scriptFile struct {
+	f      File
+	r      *bufio.Reader
+	closed bool
+}
+
+func ioLib(T *lua.LState, w *World) Lib {
+	methods := T.CreateTable(0, 8)
+	for name, f := range map[string]lua.LGFunction{
+		"read": fileRead, "write": fileWrite, "lines": fileLines, "close": fileClose,
+		"seek": fileSeek, "flush": fileFlush, "setvbuf": fileFlush,
+	} {
+		methods.RawSetString(name, T.NewFunction(f))
+	}
+	meta := T.CreateTable(0, 3)
+	meta.RawSetString("__index", T.NewFunction(func(L *lua.LState) int {
+		L.Push(methods.RawGet(L.Get(2)))
+		return 1
+	}))
+	meta.RawSetString("__metatable", lua.LString("locked"))
+	meta.RawSetString("__tostring", T.NewFunction(func(L *lua.LState) int {
+		L.Push(lua.LString("file"))
+		return 1
+	}))
+	open := func(L *lua.LState, path, mode string) (lua.LValue, error) {
+		var f File
+		err := withFS(w, func(fs FS) (err error) { f, err = fs.OpenFile(path, mode); return err })
+		if err != nil {
+			return nil, err
+		}
+		return &lua.LUserData{Value: &scriptFile{f: f, r: bufio.NewReader(f)}, Metatable: meta}, nil
+	}
+	return Lib{
+		"open": func(L *lua.LState) int {
+			path, mode := L.CheckString(1), L.OptString(2, "r")
+			if m := strings.TrimSuffix(mode, "b"); m != "r" && m != "w" && m != "a" && m != "r+" && m != "w+" && m != "a+" {
+				L.ArgError(2, "invalid mode")
+			}
+			f, err := open(L, path, mode)
+			if err != nil {
+				return fileResult(L, path, err)
+			}
+			L.Push(f)
+			return 1
+		},
+		"lines": func(L *lua.LState) int {
+			path := L.CheckString(1)
+			f, err := open(L, path, "r")
+			if err != nil {
+				L.RaiseError("%s: %s", path, err.Error())
+			}
+			L.SetTop(0)
+			L.Push(f)
+			return fileLines(L)
+		},
+		"close": fileClose,
+		"type": func(L *lua.LState) int {
+			ud, _ := L.CheckAny(1).(*lua.LUserData)
+			if ud != nil {
+				if f, ok := ud.Value.(*scriptFile); ok {
+					L.Push(lua.LString(map[bool]string{false: "file", true: "closed file"}[f.closed]))
+					return 1
+				}
+			}
+			L.Push(lua.LNil)
+			return 1
+		},
+		"write": func(L *lua.LState) int {
+			var b strings.Builder
+			for i := 1; i <= L.GetTop(); i++ {
+				b.WriteString(clip(L.CheckString(i), maxLine))
+			}
+			w.print(L, strings.TrimSuffix(b.String(), "\n"))
+			return 0
+		},
+	}
+}
+
+// fileResult is Lua's convention: true, or nil and why.
+func fileResult(L *lua.LState, path string, err error) int {
+	if err == nil {
+		L.Push(lua.LTrue)
+		return 1
+	}
+	L.Push(lua.LNil)
+	msg := err.Error()
+	if !strings.Contains(msg, path) {
+		msg = path + ": " + msg
+	}
+	L.Push(lua.LString(msg))
+	return 2
+}
+
+func checkFile(L *lua.LState) *scriptFile {
+	ud, _ := L.Get(1).(*lua.LUserData)
+	if ud == nil {
+		L.ArgError(1, "file expected, got "+L.Get(1).Type().String())
+	}
+	f, ok := ud.Value.(*scriptFile)
+	if !ok {
+		L.ArgError(1, "file expected")
+	}
+	if f.closed {
+		L.RaiseError("attempt to use a closed file")
+	}
+	return f
+}
+
+func fileRead(L *lua.LState) int {
+	f := checkFile(L)
+	n := L.GetTop()
+	if n == 1 {
+		L.Push(lua.LString("*l"))
+		n++
+	}
+	for i := 2; i <= n; i++ {
+		v, err := f.read(L, L.Get(i))
+		if err != nil && !errors.Is(err, io.EOF) {
+			return fileResult(L, "read", err)
+		}
+		L.Push(v)
+		if v == lua.LNil {
+			return i - 1
+		}
+	}
+	return n - 1
+}
+
+func (f *scriptFile) read(L *lua.LState, what lua.LValue) (lua.LValue, error) {
+	limit := VMOf(L).cfg.Limits.Memory
+	if n, ok := what.(lua.LNumber); ok {
+		checkSize(L, "file:read", toInt(float64(n)))
+		b, err := io.ReadAll(io.LimitReader(f.r, int64(n)))
+		if len(b) == 0 && n > 0 {
+			return lua.LNil, err
+		}
+		return lua.LString(b), err
+	}
+	switch strings.TrimPrefix(lua.LVAsString(what), "*") {
+	case "a":
+		b, err := io.ReadAll(io.LimitReader(f.r, limit+1))
+		checkSize(L, "file:read", len(b))
+		return lua.LString(b), err
+	case "l":
+		return f.line(L)
+	case "n":
+		word, err := f.line(L)
+		if word == lua.LNil {
+			return lua.LNil, err
+		}
+		return parseNumber(lua.LVAsString(word)), err
+	}
+	L.ArgError(2, "invalid format")
+	return nil, nil
+}
+
+func toInt(f float64) int {
+	if f != f || f < 0 || f > 1<<53 {
+		return -1
+	}
+	return int(f)
+}
+
+func (f *scriptFile) line(L *lua.LState) (lua.LValue, error) {
+	var b []byte
+	for {
+		piece, err := f.r.ReadSlice('\n')
+		b = append(b, piece...)
+		checkSize(L, "file:read", len(b))
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil && len(b) == 0:
+			return lua.LNil, err
+		}
+		return lua.LString(strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r")), nil
+	}
+}
+
+func fileWrite(L *lua.LState) int {
+	f := checkFile(L)
+	for i := 2; i <= L.GetTop(); i++ {
+		if _, err := io.WriteString(f.f, L.CheckString(i)); err != nil {
+			return fileResult(L, "write", err)
+		}
+	}
+	L.SetTop(1)
+	return 1
+}
+
+func fileLines(L *lua.LState) int {
+	f := checkFile(L)
+	L.Push(L.NewFunction(func(L *lua.LState) int {
+		v, err := f.line(L)
+		if err != nil && !errors.Is(err, io.EOF) {
+			L.RaiseError("read: %s", err.Error())
+		}
+		L.Push(v)
+		return 1
+	}))
+	return 1
+}
+
+func fileClose(L *lua.LState) int {
+	f := checkFile(L)
+	f.closed = true
+	return fileResult(L, "close", f.f.Close())
+}
+
+func fileSeek(L *lua.LState) int {
+	f := checkFile(L)
+	whence := map[string]int{"set": io.SeekStart, "cur": io.SeekCurrent, "end": io.SeekEnd}
+	from, ok := whence[L.OptString(2, "cur")]
+	if !ok {
+		L.ArgError(2, "invalid option")
+	}
+	offset := L.OptInt64(3, 0)
+	if from == io.SeekCurrent {
+		offset -= int64(f.r.Buffered()) // the script is behind what was read ahead
+	}
+	at, err := f.f.Seek(offset, from)
+	if err != nil {
+		return fileResult(L, "seek", err)
+	}
+	f.r.Reset(f.f)
+	L.Push(lua.LNumber(at))
+	return 1
+}
+
+func fileFlush(L *lua.LState) int {
+	checkFile(L)
+	L.Push(lua.LTrue)
+	return 1
+}

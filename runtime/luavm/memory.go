@@ -1,0 +1,286 @@
+package luavm
+
+import (
+	"time"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+// Usage is what a look at a VM's memory found.
+type Usage struct {
+	Bytes     int64 // of what Lua can reach: an estimate, within a third of what the heap says
+	Objects   int   // tables, functions, userdata, coroutines
+	Compacted int   // tables that held many dead keys and were made smaller
+}
+
+// tidyState says when the next look is due.
+type tidyState struct {
+	last Usage
+	ran  uint64    // vm.ran at the last look
+	next time.Time // not before
+}
+
+// Looking costs about 140 ns an object, so it is done seldom: after tidyTurns
+// turns, and never for more than a hundredth of the time.
+const (
+	tidyTurns = 256
+	tidyEvery = time.Second
+	tidyShare = 100
+)
+
+// Tidy looks at the VM's memory if that is due, and makes tables smaller that
+// hold many dead keys. The service calls it between two turns; most calls cost a
+// comparison. ok is false when nothing was done. A VM whose Bytes are over its
+// limit must end with memory_limit; see OverMemory.
+func (vm *VM) Tidy() (u Usage, ok bool) {
+	if vm.ran-vm.tidy.ran < tidyTurns {
+		return vm.tidy.last, false
+	}
+	now := time.Now()
+	if now.Before(vm.tidy.next) {
+		return vm.tidy.last, false
+	}
+	u = vm.measure()
+	took := time.Since(now)
+	vm.tidy.ran = vm.ran
+	vm.tidy.next = now.Add(max(tidyEvery, took*tidyShare))
+	vm.prune()
+	return u, true
+}
+
+// Measure looks at the VM's memory now, whatever it costs.
+func (vm *VM) Measure() Usage { return vm.measure() }
+
+// OverMemory gives the error of a VM that holds more than it may, or nil. It
+// goes by the last look.
+func (vm *VM) OverMemory() *RunError {
+	if u := vm.tidy.last; u.Bytes > vm.cfg.Limits.Memory {
+		msg := memoryMessage(u.Bytes, vm.cfg.Limits.Memory)
+		return &RunError{Kind: KindMemory, Message: msg, Value: lua.LString(msg)}
+	}
+	return nil
+}
+
+// walker visits everything that a VM can reach, without recursion.
+type walker struct {
+	vm    *VM
+	seen  map[any]struct{}
+	todo  []lua.LValue
+	bytes int64
+	count int
+	fresh []*lua.LTable // tables with many dead keys
+}
+
+func (vm *VM) measure() Usage {
+	w := &walker{vm: vm, seen: make(map[any]struct{}, max(64, vm.tidy.last.Objects)), bytes: 1024}
+	w.seen[vm.g.Registry] = struct{}{}
+	w.visit(vm.g.Global)
+	if vm.strings != nil {
+		w.visit(vm.strings)
+	}
+	for _, m := range vm.modules {
+		w.visit(m.Value)
+		w.visit(m.Main)
+	}
+	for t := vm.turns; t != nil; t = t.older {
+		for th := t.top; th != nil; th = th.parent {
+			w.stack(th.L)
+		}
+	}
+	if vm.cfg.Roots != nil {
+		vm.cfg.Roots(w.visit)
+	}
+	for len(w.todo) > 0 {
+		v := w.todo[len(w.todo)-1]
+		w.todo = w.todo[:len(w.todo)-1]
+		w.children(v)
+	}
+	u := Usage{Bytes: w.bytes, Objects: w.count, Compacted: w.compact()}
+	vm.tidy.last = u
+	return u
+}
+
+// stack visits the registers and functions of a stack.
+func (w *walker) stack(L *lua.LState) {
+	w.bytes += 24 << 10
+	for _, v := range registers(L) {
+		if v != nil {
+			w.visit(v)
+		}
+	}
+	frames := framesOf(L)
+	for i := range frames.array[:frames.sp] {
+		if fn := frames.array[i].Fn; fn != nil {
+			w.visit(fn)
+		}
+	}
+}
+
+// visit counts v and remembers to look inside.
+func (w *walker) visit(v lua.LValue) {
+	switch v := v.(type) {
+	case lua.LNumber:
+		w.bytes += 8
+	case lua.LString:
+		w.bytes += int64(len(v)) + 16
+	case *lua.LTable, *lua.LFunction, *lua.LUserData, *lua.LState:
+		if _, ok := w.seen[v]; ok {
+			return
+		}
+		w.seen[v] = struct{}{}
+		w.count++
+		w.todo = append(w.todo, v)
+	}
+}
+
+func (w *walker) children(v lua.LValue) {
+	switch v := v.(type) {
+	case *lua.LTable:
+		w.table(v)
+	case *lua.LFunction:
+		w.bytes += 88
+		if v.IsG {
+			return // shared, or a closure of the runtime
+		}
+		w.visit(v.Env)
+		for _, u := range v.Upvalues {
+			if u != nil {
+				w.bytes += 64
+				w.visit(u.Value())
+			}
+		}
+	case *lua.LUserData:
+		w.bytes += 64
+		if mt, ok := v.Metatable.(*lua.LTable); ok && w.vm.world.libs.locked[mt] == nil {
+			w.visit(mt)
+		}
+	case *lua.LState:
+		if co := asCoroutine(v); co != nil {
+			w.coroutine(co)
+		}
+	}
+}
+
+func (w *walker) coroutine(co *coroutine) {
+	w.bytes += 512
+	if co.fn != nil {
+		w.visit(co.fn)
+	}
+	if co.k == nil {
+		return
+	}
+	w.bytes += 24 << 10
+	for _, v := range co.stack.values() {
+		if v != nil {
+			w.visit(v)
+		}
+	}
+	for _, fn := range co.stack.fns {
+		if fn != nil {
+			w.visit(fn)
+		}
+	}
+}
+
+// table counts a table as its maps were filled: deleted keys keep their room.
+func (w *walker) table(t *lua.LTable) {
+	m := mirrorOf(t)
+	if mt, ok := t.Metatable.(*lua.LTable); ok {
+		if w.vm.world.libs.locked[mt] != nil || w.vm.world.libs.standIn[mt] == nil {
+			w.visit(mt)
+		}
+	}
+	w.bytes += 112 + int64(cap(m.array))*16 + int64(cap(m.keys))*16 + int64(len(m.k2i))*36
+	if m.strdict != nil {
+		w.bytes += 48 + max(int64(len(m.strdict)), int64(len(m.keys)))*44
+	}
+	if m.dict != nil {
+		w.bytes += 48 + max(int64(len(m.dict)), int64(len(m.keys)))*44
+	}
+	for _, v := range m.array {
+		if v != nil {
+			w.visit(v)
+		}
+	}
+	for k, v := range m.strdict {
+		w.bytes += int64(len(k))
+		w.visit(v)
+	}
+	for k, v := range m.dict {
+		w.visit(k)
+		w.visit(v)
+	}
+	live := len(m.strdict) + len(m.dict)
+	if dead := len(m.keys) - live; dead > 256 && dead > live {
+		w.fresh = append(w.fresh, t)
+	} else if hole := len(m.array) - t.Len(); hole > 1024 && hole > t.Len() {
+		w.fresh = append(w.fresh, t)
+	}
+}
+
+// compact rebuilds the tables that hold mostly dead keys. gopher-lua never
+// forgets one (table.go:212), so a map of players online would grow for ever.
+// The order of the live keys stays, so a traversal goes on where it was, unless
+// it stands on a key that it has deleted itself; therefore a table that is on
+// any stack, as the one that a for loop walks through is, waits for the next
+// time.
+func (w *walker) compact() (n int) {
+	if len(w.fresh) == 0 {
+		return 0
+	}
+	busy := map[*lua.LTable]bool{}
+	mark := func(values []lua.LValue) {
+		for _, v := range values {
+			if t, ok := v.(*lua.LTable); ok {
+				busy[t] = true
+			}
+		}
+	}
+	for t := w.vm.turns; t != nil; t = t.older {
+		for th := t.top; th != nil; th = th.parent {
+			mark(registers(th.L))
+		}
+	}
+	for _, p := range w.vm.coroutines {
+		if co := p.Value(); co != nil {
+			mark(co.stack.values())
+		}
+	}
+	for _, t := range w.fresh {
+		if !busy[t] {
+			shrink(t)
+			n++
+		}
+	}
+	return n
+}
+
+// shrink gives t maps and slices that fit what it holds.
+func shrink(t *lua.LTable) {
+	m := mirrorOf(t)
+	live := len(m.strdict) + len(m.dict)
+	keys := make([]lua.LValue, 0, live)
+	k2i := make(map[lua.LValue]int, live)
+	strdict := make(map[string]lua.LValue, len(m.strdict))
+	var dict map[lua.LValue]lua.LValue
+	if m.dict != nil {
+		dict = make(map[lua.LValue]lua.LValue, len(m.dict))
+	}
+	for _, k := range m.keys {
+		v := t.RawGetH(k)
+		if v == lua.LNil {
+			continue
+		}
+		k2i[k] = len(keys)
+		keys = append(keys, k)
+		if s, ok := k.(lua.LString); ok {
+			strdict[string(s)] = v
+		} else {
+			dict[k] = v
+		}
+	}
+	m.keys, m.k2i, m.strdict, m.dict = keys, k2i, strdict, dict
+	if n := t.Len(); n < cap(m.array)/2 {
+		m.array = append(make([]lua.LValue, 0, n), m.array[:n]...)
+	}
+}

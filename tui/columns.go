@@ -16,7 +16,7 @@ import (
 
 func newNodes() *list[nodeItem] {
 	return newList(func(n *nodeItem) string { return NodeKey(&n.NodeRow) }, nodeHay, []column[nodeItem]{
-		{grid.Column{Title: "NODE", Min: 6, Max: 24, Middle: true}, func(p *pen, n *nodeItem) cell {
+		{grid.Column{Title: "NODE", Min: 8, Max: 24, Middle: true}, func(p *pen, n *nodeItem) cell {
 			if n.Node == "" {
 				return cell{text: p.clean("(" + n.Address + ")"), role: theme.Dim}
 			}
@@ -51,9 +51,9 @@ func newNodes() *list[nodeItem] {
 			}
 			return plain(span(grown(n.Uptime, n.at, p.now)))
 		}, func(a, b *nodeItem) int { return cmp.Compare(a.Uptime, b.Uptime) }},
-		{grid.Column{Title: "ADDR", Min: 9, Max: 28, Priority: 20}, func(p *pen, n *nodeItem) cell { return plain(p.clean(n.Address)) },
+		{grid.Column{Title: "ADDR", Min: 15, Max: 28, Priority: 20}, func(p *pen, n *nodeItem) cell { return plain(p.clean(n.Address)) },
 			func(a, b *nodeItem) int { return natural(a.Address, b.Address) }},
-		{grid.Column{Title: "GATEWAY", Min: 9, Max: 40, Priority: 10}, func(p *pen, n *nodeItem) cell {
+		{grid.Column{Title: "GATEWAY", Min: 18, Max: 40, Priority: 10}, func(p *pen, n *nodeItem) cell {
 			return plain(p.clean(strings.Join(n.Gateways, " ")))
 		}, nil},
 		{grid.Column{Title: "EPOCH", Wide: true, Priority: 5}, func(_ *pen, n *nodeItem) cell {
@@ -94,9 +94,9 @@ func loss(percent float64) cell {
 func newRoutes() *list[routeItem] {
 	return newList(func(r *routeItem) string { return RouteKey(&r.RouteRow) },
 		func(r *routeItem) string { return RouteKey(&r.RouteRow) }, []column[routeItem]{
-			{grid.Column{Title: "ROUTE", Min: 10, Max: 40, Middle: true}, func(p *pen, r *routeItem) cell { return plain(p.clean(string(r.Name))) },
+			{grid.Column{Title: "ROUTE", Min: 14, Max: 40, Middle: true}, func(p *pen, r *routeItem) cell { return plain(p.clean(string(r.Name))) },
 				func(a, b *routeItem) int { return natural(string(a.Name), string(b.Name)) }},
-			{grid.Column{Title: "NODE", Min: 6, Max: 24, Middle: true, Priority: 99}, func(p *pen, r *routeItem) cell { return plain(p.clean(string(r.Node))) },
+			{grid.Column{Title: "NODE", Min: 8, Max: 24, Middle: true, Priority: 99}, func(p *pen, r *routeItem) cell { return plain(p.clean(string(r.Node))) },
 				func(a, b *routeItem) int { return natural(string(a.Node), string(b.Node)) }},
 			{grid.Column{Title: "VER", Right: true, Priority: 60}, func(_ *pen, r *routeItem) cell {
 				return plain("v" + strconv.FormatUint(uint64(r.Version), 10))
@@ -146,11 +146,11 @@ func routeState(p *pen, r *routeItem) cell {
 
 func newServices() *list[serviceItem] {
 	return newList(func(s *serviceItem) string { return ServiceKey(&s.ServiceRow) }, serviceHay, []column[serviceItem]{
-		{grid.Column{Title: "SERVICE", Min: 10, Max: 32, Middle: true}, func(p *pen, s *serviceItem) cell { return plain(p.clean(string(s.Name))) },
+		{grid.Column{Title: "SERVICE", Min: 14, Max: 32, Middle: true}, func(p *pen, s *serviceItem) cell { return plain(p.clean(string(s.Name))) },
 			func(a, b *serviceItem) int {
 				return cmp.Or(natural(string(a.Name), string(b.Name)), natural(string(a.Node), string(b.Node)))
 			}},
-		{grid.Column{Title: "NODE", Min: 6, Max: 24, Middle: true, Priority: 99}, func(p *pen, s *serviceItem) cell { return plain(p.clean(string(s.Node))) },
+		{grid.Column{Title: "NODE", Min: 8, Max: 24, Middle: true, Priority: 99}, func(p *pen, s *serviceItem) cell { return plain(p.clean(string(s.Node))) },
 			func(a, b *serviceItem) int { return natural(string(a.Node), string(b.Node)) }},
 		{grid.Column{Title: "STATE", Priority: 95}, func(p *pen, s *serviceItem) cell { return p.serviceState(s.State) },
 			func(a, b *serviceItem) int { return cmp.Compare(a.State, b.State) }},
@@ -231,9 +231,9 @@ func reloadCell(p *pen, s *serviceItem) cell {
 func newSessions() *list[sessionItem] {
 	idleSince := func(s *sessionItem) time.Time { return s.at.Add(-ms(s.IdleMS)) }
 	return newList(func(s *sessionItem) string { return string(s.Session) }, sessionHay, []column[sessionItem]{
-		{grid.Column{Title: "SESSION", Min: 8, Max: 24, Middle: true}, func(p *pen, s *sessionItem) cell { return plain(p.clean(string(s.Session))) },
+		{grid.Column{Title: "SESSION", Min: 10, Max: 24, Middle: true}, func(p *pen, s *sessionItem) cell { return plain(p.clean(string(s.Session))) },
 			func(a, b *sessionItem) int { return natural(string(a.Session), string(b.Session)) }},
-		{grid.Column{Title: "PLAYER", Min: 6, Max: 20, Priority: 99}, func(p *pen, s *sessionItem) cell {
+		{grid.Column{Title: "PLAYER", Min: 8, Max: 20, Priority: 99}, func(p *pen, s *sessionItem) cell {
 			if s.Player == "" {
 				return cell{text: "(none)", role: theme.Dim}
 			}
@@ -241,13 +241,13 @@ func newSessions() *list[sessionItem] {
 		}, func(a, b *sessionItem) int { return natural(a.Player, b.Player) }},
 		{grid.Column{Title: "EPOCH", Right: true, Priority: 90}, epochCell,
 			func(a, b *sessionItem) int { return cmp.Compare(a.Epoch, b.Epoch) }},
-		{grid.Column{Title: "TARGET", Min: 10, Max: 32, Middle: true, Priority: 80}, func(p *pen, s *sessionItem) cell {
+		{grid.Column{Title: "TARGET", Min: 16, Max: 32, Middle: true, Priority: 80}, func(p *pen, s *sessionItem) cell {
 			if s.Target == "" {
 				return dash
 			}
 			return plain(p.clean(s.Target))
 		}, func(a, b *sessionItem) int { return natural(a.Target, b.Target) }},
-		{grid.Column{Title: "GATE", Min: 8, Max: 24, Middle: true, Priority: 50}, func(p *pen, s *sessionItem) cell { return plain(p.clean(string(s.Gateway))) },
+		{grid.Column{Title: "GATE", Min: 12, Max: 24, Middle: true, Priority: 50}, func(p *pen, s *sessionItem) cell { return plain(p.clean(string(s.Gateway))) },
 			func(a, b *sessionItem) int { return natural(string(a.Gateway), string(b.Gateway)) }},
 		{grid.Column{Title: "STATE", Priority: 85}, func(p *pen, s *sessionItem) cell { return p.sessionState(s.State) },
 			func(a, b *sessionItem) int { return cmp.Compare(a.State, b.State) }},
@@ -306,11 +306,11 @@ func newCalls() *list[callItem] {
 			}
 			return cell{text: c.Trace.String(), role: theme.Dim}
 		}, nil},
-		{grid.Column{Title: "FROM", Min: 8, Max: 26, Middle: true, Priority: 60}, func(p *pen, c *callItem) cell { return plain(p.clean(c.From)) },
+		{grid.Column{Title: "FROM", Min: 14, Max: 26, Middle: true, Priority: 60}, func(p *pen, c *callItem) cell { return plain(p.clean(c.From)) },
 			func(a, b *callItem) int { return natural(a.From, b.From) }},
-		{grid.Column{Title: "CALL", Min: 10, Max: 40, Middle: true, Priority: 95}, func(p *pen, c *callItem) cell { return plain(p.clean(c.Target + " " + c.Method)) },
+		{grid.Column{Title: "CALL", Min: 16, Max: 40, Middle: true, Priority: 95}, func(p *pen, c *callItem) cell { return plain(p.clean(c.Target + " " + c.Method)) },
 			func(a, b *callItem) int { return natural(a.Target+" "+a.Method, b.Target+" "+b.Method) }},
-		{grid.Column{Title: "NODE", Min: 6, Max: 20, Middle: true, Priority: 50}, func(p *pen, c *callItem) cell { return plain(p.clean(string(c.Node))) },
+		{grid.Column{Title: "NODE", Min: 8, Max: 20, Middle: true, Priority: 50}, func(p *pen, c *callItem) cell { return plain(p.clean(string(c.Node))) },
 			func(a, b *callItem) int { return natural(string(a.Node), string(b.Node)) }},
 		{grid.Column{Title: "MS", Right: true, Priority: 90}, func(_ *pen, c *callItem) cell {
 			cl := plain(millis(c.Micros))

@@ -75,11 +75,14 @@ func nodeDetail(p *pen, n *nodeItem, w int) []string {
 		return nil
 	}
 	st := p.nodeState(&n.NodeRow)
-	who := ""
+	who, seen := "", ""
+	if n.Intent == shield.Draining {
+		seen = p.clean(string(n.State))
+	}
 	if n.Self {
 		who = "answers this console"
 	}
-	out := p.facts(w, label("state"), st, label("intent"), plain(p.clean(string(n.Intent))),
+	out := p.facts(w, label("state"), st, label("seen"), plain(seen),
 		label("epoch"), epochOf(n.Epoch), label("up"), nodeUp(p, n), label("note"), plain(who))
 	if n.Reason != "" {
 		out = append(out, p.told(w, reasonRole(n.State), n.Reason)...)

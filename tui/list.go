@@ -397,7 +397,7 @@ func (l *list[T]) view(p *pen, focus bool) []string {
 		}
 		cells = append(cells, line)
 	}
-	placed := grid.Fit(l.frame, l.widths, l.w-marker, l.wide)
+	placed := grid.Fit(l.frame, l.widths, l.w-marker-1, l.wide)
 	out := make([]string, 0, l.h)
 	out = append(out, l.header(p, placed))
 	for i, line := range cells {
@@ -440,11 +440,14 @@ func (l *list[T]) rowLine(p *pen, placed []grid.Placed, cells []cell, focus, cur
 	if focus {
 		line.Base(p.on(theme.Selected))
 	}
-	mark := "  "
+	mark, role := "  ", theme.Dim
 	if current {
 		mark = p.gl.Cursor + " "
 	}
-	return l.fill(p, line.Put(p.on(theme.Accent), mark), placed, func(i int) cell { return cells[i] }).String()
+	if focus {
+		role = theme.Accent
+	}
+	return l.fill(p, line.Put(p.on(role), mark), placed, func(i int) cell { return cells[i] }).String()
 }
 
 func (l *list[T]) panned(p *pen, placed []grid.Placed, at func(int) cell) *grid.Line {
@@ -460,6 +463,9 @@ func (l *list[T]) fill(p *pen, line *grid.Line, placed []grid.Placed, at func(in
 	for n, pl := range placed {
 		if n > 0 && n <= skip {
 			continue
+		}
+		if n > 0 && l.wide && line.Left() < grid.Gap+pl.Width {
+			break // half a column says nothing; panning shows it whole
 		}
 		if n > 0 {
 			line.Gap(grid.Gap)

@@ -257,7 +257,7 @@ const maxBlock = 40
 
 // indent is the room that time, level, node, service and code take.
 func (l *logPane) indent() int {
-	n := l.timeW() + 1 + 5 + 1 + l.nodeW + 1 + l.svcW + 1
+	n := 1 + l.timeW() + 1 + 5 + 1 + l.nodeW + 1 + l.svcW + 1
 	if l.codeW > 0 && l.lens() {
 		n += l.codeW + 1
 	}
@@ -341,10 +341,11 @@ func (l *logPane) block(p *pen, it *logItem, current bool) []string {
 		if current {
 			line.Base(p.on(theme.Selected))
 		}
+		line.Gap(1)
 		if i == 0 {
 			l.prefix(p, line, it)
 		} else {
-			line.Gap(l.indent())
+			line.Gap(l.indent() - 1)
 		}
 		if !l.wrap {
 			text = grid.Skip(text, l.pan)

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
+	"sync"
 	"time"
 
+	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
 )
 
@@ -24,13 +27,14 @@ type Config struct {
 	Width   int                  // the size where Output is not a terminal
 	Height  int
 
-	Theme    string             // auto, dark, light, mono; "" = Prefs, then auto
-	Location *time.Location     // for the times of log lines; nil: local time
-	Endpoint string             // shown until the snapshot names its own
-	Clip     func(string) error // also writes what was copied somewhere a person can find it; nil: OSC 52 only
-	ClipName string             // what Clip writes to, for the message
-	Prefs    Prefs              // how the person left the console last time
-	Keep     func(Prefs) error  // keeps Prefs; nil: they are forgotten
+	Theme    string                        // auto, dark, light, mono; "" = Prefs, then auto
+	Location *time.Location                // for the times of log lines; nil: local time
+	Endpoint string                        // shown until the snapshot names its own
+	Clip     func(string) error            // also writes what was copied somewhere a person can find it; nil: OSC 52 only
+	ClipName string                        // what Clip writes to, for the message
+	Save     func(name, text string) error // writes a file for `:save`; nil: there is no such command
+	Prefs    Prefs                         // how the person left the console last time
+	Keep     func(Prefs) error             // keeps Prefs; nil: they are forgotten
 }
 
 // Crash is a panic inside the console. The terminal is restored by the time it
@@ -42,12 +46,86 @@ type Crash struct {
 
 func (c *Crash) Error() string { return fmt.Sprintf("the console panicked: %v", c.Value) }
 
-// ErrInterrupted is returned by Run when ctx was cancelled with it as cause.
-var ErrInterrupted = errors.New("interrupted")
+// crashed keeps what a recovered panic said, with the stack it came from.
+func crashed(r any) *Crash { return &Crash{Value: r, Stack: debug.Stack()} }
+
+// lastWords is how long a source may take to stop after the screen is gone.
+const lastWords = 150 * time.Millisecond
 
 // Run shows the console until a person quits it or ctx ends. It returns nil
 // after a quit, the cause of ctx's end where that is not context.Canceled, and
 // a *Crash after a panic. The terminal is as before whichever it is.
 func Run(ctx context.Context, cfg Config) error {
-	return errors.New("not yet")
+	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	m := newModel(inner, cfg)
+	p := tea.NewProgram(m, options(cfg)...)
+	m.quit = func() { go p.Quit() }
+	stop := context.AfterFunc(ctx, p.Quit)
+	defer stop()
+
+	var wg sync.WaitGroup
+	wg.Go(func() { newFeed(cfg.Source, p.Send).run(inner) })
+	_, err := p.Run()
+	cancel()
+	wait(&wg, lastWords)
+
+	cause := context.Cause(ctx)
+	switch {
+	case m.crash != nil:
+		return m.crash
+	case err != nil:
+		return fmt.Errorf("the screen: %w", err)
+	case cause != nil && !errors.Is(cause, context.Canceled):
+		return cause
+	}
+	return nil
+}
+
+// wait waits for the feed, but not for ever: a source that does not let go must
+// not hold the shell's prompt.
+func wait(wg *sync.WaitGroup, atMost time.Duration) {
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	t := time.NewTimer(atMost)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-t.C:
+	}
+}
+
+func options(cfg Config) []tea.ProgramOption {
+	opts := []tea.ProgramOption{
+		tea.WithInput(cfg.Input), tea.WithOutput(cfg.Output), tea.WithoutSignalHandler(), tea.WithFPS(framesPerSecond),
+		tea.WithColorProfile(cfg.Profile), tea.WithFilter(calmWheel()),
+	}
+	if cfg.Environ != nil {
+		opts = append(opts, tea.WithEnvironment(cfg.Environ))
+	}
+	if cfg.Width > 0 && cfg.Height > 0 {
+		opts = append(opts, tea.WithWindowSize(cfg.Width, cfg.Height))
+	}
+	return opts
+}
+
+// framesPerSecond is enough for a person and a tenth of the wake-ups that Bubble
+// Tea's default costs.
+const framesPerSecond = 10
+
+// calmWheel lets one wheel event through in fifteen milliseconds: a touchpad
+// sends hundreds a second.
+func calmWheel() func(tea.Model, tea.Msg) tea.Msg {
+	var last time.Time
+	return func(_ tea.Model, msg tea.Msg) tea.Msg {
+		switch msg.(type) {
+		case tea.MouseWheelMsg, tea.MouseMotionMsg:
+			now := time.Now()
+			if now.Sub(last) < 15*time.Millisecond {
+				return nil
+			}
+			last = now
+		}
+		return msg
+	}
 }

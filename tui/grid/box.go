@@ -81,8 +81,8 @@ func Beside(blocks ...[]string) []string {
 	return out
 }
 
-// Spark draws values as a line of bars, the newest at the right, w cells wide.
-// bars are the glyphs from lowest to highest.
+// Spark draws values as bars, the newest last, in at most w cells. bars are the
+// glyphs from lowest to highest; a steady value stands a little below the top.
 func Spark(values []float64, w int, bars []string) string {
 	if w <= 0 || len(bars) == 0 {
 		return ""
@@ -94,8 +94,8 @@ func Spark(values []float64, w int, bars []string) string {
 	for _, v := range values {
 		top = max(top, v)
 	}
+	top *= 1.2
 	var b strings.Builder
-	b.WriteString(spaces(w - len(values)))
 	for _, v := range values {
 		switch {
 		case v <= 0 || top <= 0:

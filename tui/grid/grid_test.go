@@ -151,10 +151,10 @@ func TestBoxIsExact(t *testing.T) {
 
 func TestSpark(t *testing.T) {
 	bars := []string{"1", "2", "3", "4"}
-	if got, want := Spark([]float64{9, 0, 1, 2, 4}, 4, bars), " 234"; got != want {
+	if got, want := Spark([]float64{9, 0, 1, 2, 4}, 4, bars), " 124"; got != want {
 		t.Errorf("Spark = %q, want %q", got, want)
 	}
-	if got, want := Spark(nil, 3, bars), "   "; got != want {
+	if got, want := Spark(nil, 3, bars), ""; got != want {
 		t.Errorf("Spark of nothing = %q, want %q", got, want)
 	}
 }

@@ -1,178 +1,376 @@
-// Package cluster joins nodes: it keeps who is a member and in which state, which
-// names every member publishes, and carries envelopes, replies and the frames of
-// sessions between them. It knows no QUIC: package transport gives it Links.
-//
-// One goroutine owns the membership; it never blocks. Send, Call, Resolve and
-// the like never wait for it: they read what it published, and may be called
-// from any goroutine. Everything one goroutine sends to one node arrives in that
-// order while the link lives. Local is called from one goroutine for each link,
-// in the order of arrival, and must not block. Config.OnEvent is called from a
-// goroutine of its own, in order, with no lock held.
 package cluster
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"shield/runtime/shield"
 	"shield/runtime/wire"
 )
 
-// Stream is one of the two ordered streams of a link. They have no mutual order.
-type Stream int
+// Cluster is one node's membership in a cluster.
+type Cluster struct {
+	cfg  Config
+	log  *slog.Logger
+	lim  timeouts
+	keys [][]byte
+	base time.Time
+
+	epoch atomic.Uint64
+	ctx   context.Context // ends when the node leaves; everything but the owner watches it
+	stop  context.CancelFunc
+	wg    sync.WaitGroup // everything but the owner and the event loop
+
+	cmds      chan func()
+	ownerStop chan struct{}
+	ownerDone chan struct{}
+
+	startMu sync.Mutex
+	started bool
+	closed  bool
+
+	doneOnce sync.Once
+	done     chan struct{}
+	err      error // readable once done is closed
+	// settling is true while Start waits; only then may the epoch rise, once.
+	settling atomic.Bool
+
+	peers    atomic.Pointer[map[shield.NodeID]*peer]
+	views    atomic.Pointer[[]view]
+	table    table
+	calls    calls
+	info     atomic.Pointer[Info]
+	draining atomic.Bool
+	stats    stats
+	events   *events
+	civil    civil
+
+	own owned
+}
+
+// owned is the state of the owner's goroutine.
+type owned struct {
+	members  *members
+	dialers  map[string]*dialer
+	incoming map[shield.NodeID]int // accepted handshakes that wait for hello_fin
+	replays  *replays
+	hellos   map[[wire.NonceSize]byte]struct{} // our own, under way: tells a connection to ourselves
+	stopping bool
+	lastTick time.Duration
+	nextBeat time.Duration
+	nextPoke time.Duration
+	nextTidy time.Duration
+}
 
 const (
-	// Control carries the handshake, then heartbeats, table repair and goodbye.
-	Control Stream = iota
-	// Data carries everything whose order Lua or a client can see.
-	Data
+	pingLimit      = 500 * time.Millisecond // within which a live holder of an id answers
+	handshakeLimit = 3 * time.Second
+	pokeInterval   = 400 * time.Millisecond
+	maxBody        = 15 << 20 // of arguments, results and opaque frames
 )
 
-// Transport makes links. Package transport satisfies it.
-type Transport interface {
-	// Dial connects to addr (host:port).
-	Dial(ctx context.Context, addr string) (Link, error)
-	// Accept waits for a peer that dialled us. Its error means that the
-	// transport is closed.
-	Accept(ctx context.Context) (Link, error)
-	// Addr is where the transport listens.
-	Addr() net.Addr
-	// Close ends every link, frees the socket and waits for its goroutines.
-	Close() error
+// New checks cfg and makes a Cluster that is not running yet.
+func New(cfg Config) (*Cluster, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	c := &Cluster{
+		cfg: cfg, log: cfg.Log.With("service", "cluster"), base: time.Now(),
+		lim:       timeouts{cfg.Suspect, cfg.Offline, cfg.Removed},
+		keys:      cfg.Auth.keys(),
+		cmds:      make(chan func()),
+		ownerStop: make(chan struct{}),
+		ownerDone: make(chan struct{}),
+		done:      make(chan struct{}),
+		events:    newEvents(),
+		own: owned{
+			members: newMembers(), dialers: map[string]*dialer{}, incoming: map[shield.NodeID]int{},
+			replays: newReplays(), hellos: map[[wire.NonceSize]byte]struct{}{},
+		},
+	}
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	c.epoch.Store(uint64(cfg.Epoch))
+	c.table.init()
+	c.calls.init(1<<63 - 1)
+	c.peers.Store(&map[shield.NodeID]*peer{})
+	c.views.Store(&[]view{})
+	c.info.Store(&Info{})
+	return c, nil
 }
 
-// Link is one connection to a peer: two ordered streams of frames. Its methods
-// may be called from any goroutine, but Read of one stream from one at a time.
-type Link interface {
-	// Write queues whole frames, header included, and never blocks. It copies
-	// them. An error means that nothing was queued: the queue is full
-	// (ErrQueueFull), or the link is closed.
-	Write(s Stream, frames []byte) error
-	// Read waits for the next frame and returns its kind and body, which are
-	// valid until the next Read of that stream.
-	Read(s Stream) (wire.Kind, []byte, error)
-	// Trust lifts the limits on a peer that has proved nothing: until it is
-	// called frames are short and only the control stream is read.
-	Trust()
-	// Exporter gives keying material that only the two ends of this connection
-	// know, to bind a proof to it.
-	Exporter(label string) ([]byte, error)
-	RemoteAddr() net.Addr
-	// Close ends the link now; reason reaches the peer and Err. What is queued
-	// may be lost. Only the first call counts.
-	Close(reason string)
-	// Done is closed when the link has ended, for the reason that Err gives.
-	Done() <-chan struct{}
-	Err() error
-	Stats() LinkStats
+// complete fills in the defaults and checks what would not work.
+func (cfg *Config) complete() error {
+	setDefault(&cfg.Heartbeat, 2*time.Second)
+	setDefault(&cfg.Suspect, 6*time.Second)
+	setDefault(&cfg.Offline, 10*time.Second)
+	setDefault(&cfg.Removed, 60*time.Second)
+	setDefault(&cfg.AnnounceEvery, 3*time.Second)
+	setDefault(&cfg.ScanEvery, 3*time.Second)
+	setDefault(&cfg.Settle, 600*time.Millisecond)
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Wall == nil {
+		cfg.Wall = time.Now
+	}
+	if cfg.Epoch == 0 {
+		cfg.Epoch, _ = NextEpoch(cfg.Wall(), nil)
+	}
+	cfg.Peers = slices.Clone(cfg.Peers)
+	switch {
+	case shield.CheckName(string(cfg.Node)) != nil:
+		return fmt.Errorf("cluster.node_id: %w", shield.CheckName(string(cfg.Node)))
+	case cfg.Transport == nil || cfg.Local == nil:
+		return errors.New("cluster: Config.Transport and Config.Local are needed")
+	case cfg.Heartbeat < 50*time.Millisecond:
+		return fmt.Errorf("cluster.heartbeat_interval_ms: %v is less than 50 ms", cfg.Heartbeat)
+	case cfg.Suspect <= cfg.Heartbeat || cfg.Offline <= cfg.Suspect:
+		return fmt.Errorf("cluster: heartbeat %v, suspect %v and offline %v must rise", cfg.Heartbeat, cfg.Suspect, cfg.Offline)
+	case cfg.Auth.Mode == wire.AuthToken && cfg.Auth.Token == "":
+		return errors.New("cluster.auth.token is empty: every node of the cluster needs the same secret")
+	case cfg.Auth.Mode == wire.AuthMTLS:
+		return errors.New("cluster.auth.type: mtls is not built yet; use token")
+	}
+	if cfg.Advertise == "" {
+		cfg.Advertise = advertised(cfg.Transport.Addr())
+	}
+	return nil
 }
 
-// LinkStats are figures of a link for people.
-type LinkStats struct {
-	RTT         time.Duration
-	PacketsSent uint64
-	PacketsLost uint64
-	BytesSent   uint64
-	BytesRead   uint64
-	Queued      int // bytes waiting to be written
+func setDefault(p *time.Duration, d time.Duration) {
+	if *p == 0 {
+		*p = d
+	}
 }
 
-// Local is the node that a cluster serves. Its methods are called in the order
-// of arrival on a link's own goroutine and must not block.
-type Local interface {
-	// Deliver hands over one envelope. reply is nil for a send, and is used
-	// exactly once for a call. e belongs to the callee.
-	Deliver(e *shield.Envelope, reply shield.Replier)
-	// Frame hands over one frame of session traffic. body is valid only during
-	// the call; the Decode functions of package wire copy.
-	Frame(from shield.NodeID, epoch shield.NodeEpoch, kind wire.Kind, body []byte)
+// Node is this node's id.
+func (c *Cluster) Node() shield.NodeID { return c.cfg.Node }
+
+// Epoch is this node's epoch; final once Start has returned.
+func (c *Cluster) Epoch() shield.NodeEpoch { return shield.NodeEpoch(c.epoch.Load()) }
+
+// Advertise is where others are told to dial this node.
+func (c *Cluster) Advertise() string { return c.cfg.Advertise }
+
+// now is the time since the cluster's beginning, on the monotonic clock.
+func (c *Cluster) now() time.Duration { return time.Since(c.base) }
+
+// Start joins: it accepts and dials, and waits for the first verdict of every
+// configured peer, at most Config.Settle. A node whose id is held by a live node
+// elsewhere fails here with a *DuplicateError; one whose epoch a peer remembers
+// as surpassed takes a higher one, once, so Epoch is final only after Start.
+// After an error, Close still has to be called.
+func (c *Cluster) Start(ctx context.Context) error {
+	c.startMu.Lock()
+	if c.started || c.closed {
+		c.startMu.Unlock()
+		return errors.New("cluster: started twice, or after Close")
+	}
+	c.started = true
+	c.warnAtStart()
+	c.settling.Store(c.cfg.Settle > 0)
+	c.own.lastTick = c.now()
+	go c.runOwner()
+	c.wg.Go(c.acceptLoop)
+	var firsts []chan struct{}
+	c.ask(func() {
+		for _, addr := range c.cfg.Peers {
+			if d := c.addDialer(addr, "", true); d != nil {
+				firsts = append(firsts, d.first)
+			}
+		}
+	})
+	if c.cfg.Discovery != nil {
+		c.wg.Go(c.discover)
+	}
+	c.startMu.Unlock()
+	return c.settle(ctx, firsts)
 }
 
-// Candidate is a node that a discovery backend knows of.
-type Candidate struct {
-	Node      shield.NodeID
-	Addr      string
-	StartedAt time.Time
+// settle waits until every configured peer has given its first verdict.
+func (c *Cluster) settle(ctx context.Context, firsts []chan struct{}) error {
+	if c.cfg.Settle < 0 {
+		return nil
+	}
+	defer c.settling.Store(false)
+	timer := time.NewTimer(c.cfg.Settle)
+	defer timer.Stop()
+	for _, first := range firsts {
+		select {
+		case <-first:
+		case <-timer.C:
+			return c.Err()
+		case <-c.done:
+			return c.Err()
+		case <-c.ctx.Done():
+			return net.ErrClosed
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return c.Err()
 }
 
-// Discovery is a place where nodes find each other. A backend only adds
-// candidates and demotes vanished ones to suspect, once. Its methods are called
-// from one goroutine, with contexts that end; the cluster decides when, retries,
-// and logs.
-type Discovery interface {
-	// Announce registers self or renews its registration.
-	Announce(ctx context.Context, self Candidate) error
-	// Scan lists the nodes that are registered now, self perhaps among them. A
-	// failed scan is an error, never a shorter list.
-	Scan(ctx context.Context) ([]Candidate, error)
-	// Withdraw takes the registration of node away.
-	Withdraw(ctx context.Context, node shield.NodeID) error
-	// Close frees what the backend holds.
-	Close() error
+// raiseEpoch takes a higher epoch while Start still waits. It reports false when
+// it is too late for that. Links made with the old epoch are ended; they are
+// dialled again.
+func (c *Cluster) raiseEpoch(to shield.NodeEpoch) bool {
+	if !c.settling.CompareAndSwap(true, false) {
+		return false
+	}
+	c.log.Warn("a peer remembers a later start of this node; taking a higher epoch", "old", c.Epoch().String(), "new", to.String())
+	c.epoch.Store(uint64(to))
+	for _, cn := range c.conns() {
+		cn.link.Close("this node takes a higher epoch")
+	}
+	return true
 }
 
-// Auth is how nodes prove themselves to each other.
-type Auth struct {
-	Mode     wire.AuthMode
-	Token    string // AuthToken: the key that this node proves itself with
-	Previous string // AuthToken: a second key that is accepted during a rotation
-	// MaxClockSkew refuses a peer whose UTC clock differs by more; 0 = never.
-	MaxClockSkew time.Duration
+func (c *Cluster) warnAtStart() {
+	if c.cfg.Auth.Mode == wire.AuthNone {
+		c.log.Warn("cluster.auth is none: whoever reaches the cluster port can join and run code; set cluster.auth.type: token")
+	}
+	if !isLoopback(c.cfg.Advertise) {
+		return
+	}
+	for _, p := range c.cfg.Peers {
+		if !isLoopback(p) {
+			c.log.Warn("this node tells its peers a loopback address, which a peer on another machine can't dial; set cluster.advertise",
+				"advertise", c.cfg.Advertise, "peer", p)
+			return
+		}
+	}
 }
 
-// Config is what a Cluster is made of. Zero means the default.
-type Config struct {
-	Name      string // of the cluster; nodes of other clusters are refused
-	Node      shield.NodeID
-	Epoch     shield.NodeEpoch // see NextEpoch
-	Advertise string           // where others can dial us; default: the transport's address
-	Peers     []string         // host:port of static peers
+// Done is closed when the cluster has ended; Err then says why. It ends by
+// itself when a peer refuses this running node as a duplicate; Close is still
+// needed then.
+func (c *Cluster) Done() <-chan struct{} { return c.done }
 
-	Heartbeat time.Duration // 2 s, at least 50 ms
-	Suspect   time.Duration // 6 s
-	Offline   time.Duration // 10 s
-	Removed   time.Duration // 60 s
-
-	Auth      Auth
-	Transport Transport // owned: Close closes it
-	Local     Local
-	Discovery Discovery // nil = static peers only; owned
-	// AnnounceEvery and ScanEvery time the discovery: 3 s each.
-	AnnounceEvery time.Duration
-	ScanEvery     time.Duration
-
-	// Settle bounds how long Start waits for the configured peers' verdicts:
-	// 600 ms; negative = not at all.
-	Settle time.Duration
-
-	Log *slog.Logger
-	// OnEvent hears every change of a member's state; may be nil.
-	OnEvent func(Event)
-	// Wall is the UTC clock that peers are told; default time.Now.
-	Wall func() time.Time
+// Err is nil while the cluster runs and after an orderly Close.
+func (c *Cluster) Err() error {
+	select {
+	case <-c.done:
+		return c.err
+	default:
+		return nil
+	}
 }
 
-// Event is a change of a member's state.
-type Event struct {
-	Time    time.Time
-	Node    shield.NodeID // "" while a placeholder
-	Address string
-	Epoch   shield.NodeEpoch
-	From    shield.NodeState
-	To      shield.NodeState
-	Reason  string
+func (c *Cluster) end(err error) {
+	c.doneOnce.Do(func() {
+		c.err = err
+		close(c.done)
+	})
 }
 
-// Info is what a node tells its peers about itself, for their rows.
-type Info struct {
-	Gateways       []string
-	Services       int
-	Sessions       int
-	CallsPerSecond float64
+// Drain leaves routing: peers see the intent draining and an empty table of
+// names, while what is addressed by handle goes on.
+func (c *Cluster) Drain() {
+	if c.draining.Swap(true) {
+		return
+	}
+	c.hideTable()
+	for _, cn := range c.conns() {
+		c.sendHeartbeat(cn)
+	}
 }
 
-// ErrQueueFull is a Link's answer when the peer reads too slowly.
-var ErrQueueFull = errors.New("the link's queue is full")
+// SetInfo says what peers' tools shall see of this node. New gateways are told
+// at once, numbers with the next heartbeat.
+func (c *Cluster) SetInfo(i Info) {
+	i.Gateways = slices.Clone(i.Gateways)
+	old := c.info.Swap(&i)
+	if slices.Equal(old.Gateways, i.Gateways) {
+		return
+	}
+	frame := wire.AppendInfo(nil, &wire.Info{Gateways: i.Gateways})
+	for _, cn := range c.conns() {
+		_ = cn.write(Control, frame) // counted
+	}
+}
+
+// conns lists the adopted links.
+func (c *Cluster) conns() []*conn {
+	var out []*conn
+	for _, p := range *c.peers.Load() {
+		p.mu.RLock()
+		if p.conn != nil {
+			out = append(out, p.conn)
+		}
+		p.mu.RUnlock()
+	}
+	return out
+}
+
+// closeLimit bounds how long Close waits for peers that don't answer, also when
+// its context has no end.
+const closeLimit = 2 * time.Second
+
+// Close says goodbye to every peer, waits until they have read all that was
+// written before, withdraws from discovery and frees everything. ctx bounds the
+// polite part. It may be called at any moment, also twice.
+func (c *Cluster) Close(ctx context.Context) error {
+	c.startMu.Lock()
+	if c.closed {
+		c.startMu.Unlock()
+		<-c.ownerDone
+		return nil
+	}
+	c.closed = true
+	started := c.started
+	c.startMu.Unlock()
+	if !started {
+		close(c.ownerDone)
+		c.stop()
+		c.end(nil)
+		c.closeDiscovery()
+		return c.cfg.Transport.Close()
+	}
+	ctx, cancel := context.WithTimeout(ctx, closeLimit)
+	defer cancel()
+	c.draining.Store(true)
+	c.ask(func() { c.own.stopping = true })
+	c.sayGoodbye(ctx)
+	c.stop()
+	err := c.cfg.Transport.Close()
+	c.wg.Wait()
+	c.ask(c.releaseAll)
+	close(c.ownerStop)
+	<-c.ownerDone
+	c.end(nil)
+	return err
+}
+
+func (c *Cluster) sayGoodbye(ctx context.Context) {
+	conns := c.conns()
+	frame := wire.AppendGoodbye(nil, wire.KindGoodbye, "stopping")
+	for _, cn := range conns {
+		// Data first: when the control stream's copy makes the peer refuse new
+		// work, everything before it is on its way.
+		_ = cn.write(Data, frame)
+		_ = cn.write(Control, frame)
+	}
+	for _, cn := range conns {
+		select {
+		case <-cn.gone:
+		case <-cn.link.Done():
+		case <-ctx.Done():
+		}
+		cn.link.Close("stopping")
+	}
+}
+
+// releaseAll ends what still waits when every link is gone.
+func (c *Cluster) releaseAll() {
+	for _, w := range c.calls.fail(nil, false) {
+		w.Done(nil, shield.Errorf(shield.RuntimeStopping, "this node is stopping"))
+	}
+}

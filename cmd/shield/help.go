@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"shield/tui/keys"
 )
 
 // workflow is what `shield` alone prints: the way from nothing to a console.
@@ -28,6 +30,7 @@ var topics = []struct {
 	print       func(io *IO) error
 }{
 	{"exit-codes", "what the exit codes mean", printExitCodes},
+	{"keys", "the keys of the console", printKeys},
 	{"environment", "the environment variables that shield reads", printEnvironment},
 }
 
@@ -151,6 +154,30 @@ func printExitCodes(sio *IO) error {
 	}, "")
 }
 
+// keyRow is one key of the console; no views = it works in all of them.
+type keyRow struct {
+	Key   string   `json:"key"`
+	Help  string   `json:"help"`
+	Views []string `json:"views"`
+}
+
+func printKeys(sio *IO) error {
+	if sio.JSON {
+		var rows []keyRow
+		for i := range keys.Table {
+			b := &keys.Table[i]
+			row := keyRow{Key: b.Label(), Help: b.Help, Views: []string{}}
+			for _, v := range b.Views {
+				row.Views = append(row.Views, v.Word())
+			}
+			rows = append(rows, row)
+		}
+		return sio.PrintJSON(rows)
+	}
+	_, err := fmt.Fprint(sio.Out, keys.Text())
+	return err
+}
+
 // envRow is one environment variable that shield reads.
 type envRow struct {
 	Name    string `json:"name"`
@@ -162,6 +189,7 @@ var envRows = []envRow{
 	{"", "entries of a list by number: SHIELD__SERVICES__0__INSTANCES=2"},
 	{"", "a whole list by commas, or as YAML: SHIELD__CLUSTER__PEERS=a:9000,b:9000"},
 	{"SHIELD_ENDPOINT", "the control API to talk to, like --endpoint"},
+	{"SHIELD_CONTROL_TOKEN", "the token of a control API that is reached over tcp://"},
 	{"SHIELD_CLUSTER_TOKEN", "read by the shield.yaml that shield new writes; .env sets it"},
 	{"NO_COLOR", "any value but the empty one: no colour"},
 	{"CLICOLOR_FORCE", "any value but 0: colour without a terminal"},

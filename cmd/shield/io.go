@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -132,3 +134,22 @@ func (io *IO) PaintOut(p Paint, s string) string { return paint(io.ColorOut(), p
 
 // PaintErr colours s for Err, where colour is wanted.
 func (io *IO) PaintErr(p Paint, s string) string { return paint(io.ColorErr(), p, s) }
+
+// Note tells a person something beside the result: a summary, a next step.
+func (io *IO) Note(format string, args ...any) {
+	if !io.JSON {
+		fmt.Fprintf(io.Err, format+"\n", args...)
+	}
+}
+
+// Warn tells of something that does not stop the verb: a line for people, a
+// JSON object with --json.
+func (io *IO) Warn(format string, args ...any) {
+	text := clean(fmt.Sprintf(format, args...))
+	if io.JSON {
+		line, _ := json.Marshal(map[string]string{"warning": text}) // a text always encodes
+		fmt.Fprintf(io.Err, "%s\n", line)
+		return
+	}
+	fmt.Fprintln(io.Err, io.PaintErr(Yellow, text))
+}

@@ -20,7 +20,11 @@ import (
 // verbs makes every verb, in the order of `shield help`. One file per verb; a
 // new verb is a new line here.
 var verbs = []func(io *IO) *cobra.Command{
+	newNew,
+	newCheck,
+	newConfig,
 	newExplain,
+	newDoctor,
 	newVersion,
 }
 
@@ -31,6 +35,9 @@ const (
 	groupAct     = "act"
 	groupMore    = "more"
 )
+
+// Verbs stand in the order of the table above, not of the alphabet.
+func init() { cobra.EnableCommandSorting = false }
 
 // newRoot makes the tree of verbs.
 func newRoot(io *IO) *cobra.Command {
@@ -69,7 +76,7 @@ func newRoot(io *IO) *cobra.Command {
 	flags.Lookup("dir").DefValue = ""
 	flags.Lookup("endpoint").DefValue = ""
 	root.SetFlagErrorFunc(unknownFlag)
-	for _, make := range verbs {
+	for _, make := range append(controlVerbs(), verbs...) {
 		root.AddCommand(make(io))
 	}
 	addHelp(root, io)
@@ -237,14 +244,6 @@ func markNumbers(root *cobra.Command, args []string) []string {
 		}
 	}
 	return marked
-}
-
-// projectDir finds the project that io.Dir lies in.
-func projectDir(io *IO) (string, error) {
-	if dir, ok := config.Find(io.Dir); ok {
-		return dir, nil
-	}
-	return "", fail(exitInvalid, "shield new mygame", "no project here: %s and the folders above hold no %s", io.Dir, config.FileName)
 }
 
 // crashed writes what is known of a fault of our own to a file and says where.

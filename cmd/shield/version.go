@@ -6,13 +6,12 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"shield/runtime/wire"
 )
 
 // version is set by the release build: -ldflags "-X main.version=1.2.3".
 var version = ""
-
-// wireVersion is the version of the protocol between nodes.
-const wireVersion = 2
 
 // versionRow is `shield version --json`.
 type versionRow struct {
@@ -26,7 +25,7 @@ type versionRow struct {
 }
 
 func thisVersion() versionRow {
-	v := versionRow{Version: version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Wire: wireVersion}
+	v := versionRow{Version: version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Wire: wire.ClusterVersion}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		if v.Version == "" && info.Main.Version != "(devel)" {
 			v.Version = info.Main.Version

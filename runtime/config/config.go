@@ -39,7 +39,8 @@ type Config struct {
 	// Warnings are problems that don't stop a start.
 	Warnings []Problem `key:"-"`
 
-	origins map[string]Origin
+	origins  map[string]Origin
+	sections map[string]Pos
 }
 
 // App is the project as a whole.

@@ -14,7 +14,8 @@ import (
 // finds them all.
 type decoder struct {
 	problems []Problem
-	origins  map[string]Origin
+	origins  map[string]Origin // of values
+	sections map[string]Pos    // of mappings with keys of their own
 	// broken holds the paths whose value could not be taken; rules are not
 	// applied to them, one complaint is enough.
 	broken map[string]bool
@@ -23,7 +24,7 @@ type decoder struct {
 }
 
 func newDecoder() *decoder {
-	return &decoder{origins: map[string]Origin{}, broken: map[string]bool{}}
+	return &decoder{origins: map[string]Origin{}, sections: map[string]Pos{}, broken: map[string]bool{}}
 }
 
 func (d *decoder) problem(pos Pos, path, cure, format string, args ...any) {
@@ -48,7 +49,7 @@ func (d *decoder) section(v reflect.Value, n *node, path string) {
 		d.problem(n.pos, path, "", "want a mapping, have %s", n.what())
 		return
 	}
-	d.origin(path, n)
+	d.sections[path] = n.pos
 	for _, e := range n.entries {
 		f, ok := findField(v.Type(), e.key)
 		if !ok {
@@ -88,7 +89,11 @@ func (d *decoder) value(v reflect.Value, f field, n *node, path string) {
 		d.section(v, n, path)
 		return
 	}
-	d.origin(path, n)
+	if v.Kind() == reflect.Slice && isSection(v.Type().Elem()) {
+		d.sections[path] = n.pos
+	} else {
+		d.origin(path, n)
+	}
 	switch v.Kind() {
 	case reflect.Slice:
 		d.list(v, f, n, path)

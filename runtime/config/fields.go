@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"strconv"
@@ -266,15 +267,12 @@ func (r IDRange) String() string {
 // Clone copies c so deeply that the two share nothing that can be written to.
 func (c *Config) Clone() *Config {
 	out := deepCopy(reflect.ValueOf(*c)).Interface().(Config)
-	out.origins = make(map[string]Origin, len(c.origins))
-	for k, v := range c.origins {
-		out.origins[k] = v
-	}
+	out.origins, out.sections = maps.Clone(c.origins), maps.Clone(c.sections)
 	return &out
 }
 
 // deepCopy copies exported fields, slices, maps and interfaces. Unexported
-// fields are copied as they are; Clone sees to the only one there is.
+// fields are copied as they are; Clone sees to the two there are.
 func deepCopy(v reflect.Value) reflect.Value {
 	switch v.Kind() {
 	case reflect.Struct:

@@ -38,11 +38,16 @@ func TestOverlayLiesOver(t *testing.T) {
 		t.Errorf("service limits = %d timers, %d mailbox; want its own 5 and the top level's 9", l.MaxTimers, l.MaxMailbox)
 	}
 	for path, want := range map[string]string{
-		"cluster.node_id":               "node-1.yaml:2",
-		"cluster.heartbeat_interval_ms": "shield.yaml:2",
-		"cluster.peers":                 "node-1.yaml:4",
-		"services[0].name":              "shield.yaml:3",
-		"log.level":                     "default",
+		"cluster.node_id":                "node-1.yaml:2",
+		"cluster.heartbeat_interval_ms":  "shield.yaml:2",
+		"cluster.peers":                  "node-1.yaml:4",
+		"services[0].name":               "shield.yaml:3",
+		"services[0].limits.max_timers":  "shield.yaml:3",
+		"services[0].limits.max_mailbox": "shield.yaml:4",
+		"services[0].instances":          "default",
+		"cluster.listen":                 "node-1.yaml:3",
+		"cluster.advertise":              "default",
+		"log.level":                      "default",
 	} {
 		if got := cfg.Origin(path).String(); got != want {
 			t.Errorf("origin of %s = %s, want %s", path, got, want)

@@ -192,7 +192,7 @@ func (l *loader) decode(root *node) *Config {
 	newDecoder().section(reflect.ValueOf(&limits).Elem(), root.get("limits"), "limits") // its problems are found below
 	d.limits = &limits
 	d.section(reflect.ValueOf(cfg).Elem(), root, "")
-	cfg.origins = d.origins
+	cfg.origins, cfg.sections = d.origins, d.sections
 	l.problems = append(l.problems, d.problems...)
 	for p := range d.broken {
 		l.broken[p] = true

@@ -41,15 +41,41 @@ func (o Origin) String() string {
 }
 
 // Origin says where the value at path came from, such as cluster.node_id or
-// services[0].nodes. A path inside a value gives the value's origin.
+// services[0].nodes. A path inside a value gives the value's origin, and a limit
+// that a service inherits that of the top level.
 func (c *Config) Origin(path string) Origin {
+	for p := path; ; {
+		if o, ok := c.origins[p]; ok {
+			return o
+		}
+		i := strings.LastIndexAny(p, ".[")
+		if i < 0 {
+			break
+		}
+		p = p[:i]
+	}
+	if _, limit, ok := strings.Cut(path, "].limits."); ok && strings.HasPrefix(path, "services[") {
+		return c.Origin("limits." + limit)
+	}
+	return Origin{Source: FromDefault}
+}
+
+// place is where a problem with path is shown: the value's own place, else that
+// of the nearest thing around it.
+func (c *Config) place(path string) Pos {
 	for {
 		if o, ok := c.origins[path]; ok {
-			return o
+			if o.Source == FromEnv {
+				return Pos{File: "env " + o.Env}
+			}
+			return o.Pos
+		}
+		if pos, ok := c.sections[path]; ok {
+			return pos
 		}
 		i := strings.LastIndexAny(path, ".[")
 		if i < 0 {
-			return Origin{Source: FromDefault}
+			return c.sections[""]
 		}
 		path = path[:i]
 	}

@@ -54,7 +54,7 @@ func parseRPC(file string, src []byte, cfg *Config) ([]Route, []Problem) {
 	}
 	// Places come from this file, not from shield.yaml.
 	c := *v.c
-	c.origins = d.origins
+	c.origins, c.sections = d.origins, d.sections
 	v.c = &c
 	v.check(cfg)
 	problems = append(append(problems, d.problems...), v.problems...)

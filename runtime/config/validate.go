@@ -42,14 +42,7 @@ func (v *validator) broken(path string) bool {
 }
 
 func (v *validator) add(warning bool, path, cure, message string) {
-	p := Problem{Path: path, Cure: cure, Message: message, Warning: warning}
-	// A key that is missing has no place; the nearest thing around it has.
-	o := v.c.Origin(path)
-	p.Pos = o.Pos
-	if p.File == "" && o.Source == FromEnv {
-		p.File = "env " + o.Env
-	}
-	v.problems = append(v.problems, p)
+	v.problems = append(v.problems, Problem{Pos: v.c.place(path), Path: path, Cure: cure, Message: message, Warning: warning})
 }
 
 func (v *validator) problem(path, cure, format string, args ...any) {

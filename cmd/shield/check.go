@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"shield/devserver/check"
+)
+
+func newCheck(io *IO) *cobra.Command {
+	var overlay string
+	cmd := &cobra.Command{
+		Use:     "check",
+		Short:   "find every problem of configuration, routes and scripts",
+		GroupID: groupProject,
+		Example: "  shield check\n  shield check --json\n  shield check --config node-1.yaml   # as shield run would read it",
+		Long: `Reads shield.yaml, rpc.yaml and every script without running them, and prints all problems at
+once as file:line:column, which editors can jump to. Without --config the project is checked as
+shield dev would run it, so secrets may be missing; with it, as shield run would.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error { return runCheck(io, overlay) },
+	}
+	cmd.Flags().StringVar(&overlay, "config", "", "a file that lies over shield.yaml")
+	return cmd
+}
+
+func runCheck(io *IO, overlay string) error {
+	opts, err := projectOptions(io, overlay)
+	if err != nil {
+		return err
+	}
+	opts.Dev = overlay == ""
+	r, err := check.Project(opts)
+	if err != nil {
+		return err
+	}
+	errors := 0
+	for i := range r.Problems {
+		p := &r.Problems[i]
+		p.File = fromHere(io, opts.Dir, p.File)
+		if !p.Warning {
+			errors++
+		}
+	}
+	if io.JSON {
+		if r.Problems == nil {
+			r.Problems = []check.Problem{}
+		}
+		if err := io.PrintJSON(r.Problems); err != nil {
+			return err
+		}
+	} else {
+		for _, p := range r.Problems {
+			fmt.Fprintln(io.Out, clean(p.String()))
+			if p.Excerpt != "" {
+				fmt.Fprintln(io.Out, cleanLines(p.Excerpt))
+			}
+		}
+	}
+	switch {
+	case !r.Failed:
+		io.Note("%s ok: %d files, %d services, %d routes", r.Config.App.Name, len(r.Files), len(r.Config.Services), len(r.Config.RPC))
+		return nil
+	case io.JSON:
+		return quiet(exitInvalid)
+	case errors == 1:
+		return fail(exitInvalid, "shield check", "1 problem; mend it and check again")
+	default:
+		return fail(exitInvalid, "shield check", "%d problems; mend them and check again", errors)
+	}
+}

@@ -35,8 +35,11 @@ func ParseEndpoint(s string) (Endpoint, error) {
 			return Endpoint{Network: "tcp", Address: addr}, nil
 		}
 	}
-	return Endpoint{}, fmt.Errorf("endpoint %q: want unix:PATH or tcp://HOST:PORT", s)
+	return Endpoint{}, fmt.Errorf("%w %q: want unix:PATH or tcp://HOST:PORT", ErrEndpoint, s)
 }
+
+// ErrEndpoint is what an endpoint that was written wrong Is.
+var ErrEndpoint = errors.New("endpoint")
 
 // NothingError says that nothing answers and what was looked for. Exit code 3.
 // Whoever prints it adds how to start something: Start.

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"shield/runtime/control"
+	"shield/runtime/control/client"
+	"shield/runtime/shield"
+)
+
+// controlVerbs makes the verbs that talk to a running project.
+func controlVerbs() []func(io *IO) *cobra.Command {
+	return append(newNodeActions(), newStatus, newNodes, newRoutes, newServices, newSessions, newLogs,
+		newCall, newEval, newReload, newWait, newDrain, newLogLevel, newClock)
+}
+
+// attach finds the running project. Every verb that talks to one begins here.
+func attach(ctx context.Context, io *IO) (*client.Client, error) {
+	c, err := client.Open(ctx, client.Options{Endpoint: io.Endpoint, Token: io.Getenv("SHIELD_CONTROL_TOKEN"), Dir: io.Dir})
+	return c, said(err)
+}
+
+// said gives an error of the control API its exit code and the next command.
+func said(err error) error {
+	var nothing *client.NothingError
+	var several *client.AmbiguousError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &nothing):
+		return fail(exitNobody, nothing.Start(), "%w", err)
+	case errors.As(err, &several):
+		return fail(exitUsage, "or set SHIELD_ENDPOINT", "%w", err)
+	case errors.Is(err, client.ErrEndpoint):
+		return fail(exitUsage, "shield --endpoint unix:.shield/control.sock ...", "%w", err)
+	case errors.Is(err, shield.Timeout):
+		return fail(exitTimeout, "", "%w", err)
+	}
+	return err
+}
+
+// attached makes the RunE of a verb that talks to a running project.
+func attached(io *IO, do func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := attach(cmd.Context(), io)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		err = do(cmd.Context(), c, args)
+		if errors.Is(err, context.Canceled) && exitOf(cmd.Context(), err) == exitInterrupted {
+			return quiet(exitInterrupted) // whoever pressed Ctrl-C knows
+		}
+		return said(err)
+	}
+}
+
+// completionBudget is how long a person waits for the tab key.
+const completionBudget = 80 * time.Millisecond
+
+// complete offers live words for each argument in turn, and nothing when no
+// server runs.
+func complete(io *IO, words ...func(context.Context, *client.Client, []string) []string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+		none := cobra.ShellCompDirectiveNoFileComp
+		if len(words) == 0 {
+			return nil, none
+		}
+		parent := cmd.Context()
+		if parent == nil {
+			parent = context.Background()
+		}
+		ctx, cancel := context.WithTimeout(parent, completionBudget)
+		defer cancel()
+		c, err := attach(ctx, io)
+		if err != nil {
+			return nil, none
+		}
+		defer c.Close()
+		return words[min(len(given), len(words)-1)](ctx, c, given), none
+	}
+}
+
+func noWords(context.Context, *client.Client, []string) []string { return nil }
+
+func nodeWords(ctx context.Context, c *client.Client, _ []string) (words []string) {
+	rows, _ := c.Nodes(ctx, "") // a tab key reports no errors
+	for _, r := range rows {
+		words = append(words, fmt.Sprintf("%s\t%s", r.Node, r.State))
+	}
+	return words
+}
+
+func serviceWords(ctx context.Context, c *client.Client, _ []string) (words []string) {
+	rows, _ := c.Services(ctx, "")
+	for _, r := range rows {
+		words = append(words, string(r.Name))
+	}
+	return words
+}
+
+func targetWords(ctx context.Context, c *client.Client, _ []string) (words []string) {
+	rows, _ := c.Routes(ctx, "")
+	for _, r := range rows {
+		if !strings.HasPrefix(string(r.Name), shield.ReservedPrefix) {
+			words = append(words, string(r.Node)+":"+string(r.Name), string(r.Name))
+		}
+	}
+	return words
+}
+
+func methodWords(ctx context.Context, c *client.Client, given []string) []string {
+	words, _ := c.Methods(ctx, given[0])
+	return words
+}
+
+func sessionWords(ctx context.Context, c *client.Client, _ []string) (words []string) {
+	rows, _ := c.Sessions(ctx)
+	for _, r := range rows {
+		words = append(words, fmt.Sprintf("%s\t%s", r.Session, r.Player))
+	}
+	return words
+}
+
+// confirm asks before something that can't be taken back. Without a terminal
+// nobody can answer: the flag must.
+func confirm(io *IO, yes bool, what string) error {
+	if yes {
+		return nil
+	}
+	if !io.InTTY || !io.ErrTTY || io.JSON {
+		return fail(exitUsage, "add --yes", "%s needs a yes, and there is no terminal to ask on", what)
+	}
+	fmt.Fprintf(io.Err, "%s? y/N ", what)
+	answer, err := bufio.NewReader(io.In).ReadString('\n')
+	if a := strings.ToLower(strings.TrimSpace(answer)); err == nil && (a == "y" || a == "yes") {
+		return nil
+	}
+	return fail(exitFailed, "", "not done")
+}
+
+// codeLens is how a version of code is shown everywhere: generation and hash.
+func codeLens(generation int, code string) string {
+	if generation == 0 && code == "" {
+		return ""
+	}
+	return strings.TrimSpace(fmt.Sprintf("%d %s", generation, code))
+}
+
+// age is a length of time for a cell of a table.
+func age(ms int64) string {
+	d := time.Duration(ms) * time.Millisecond
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d.Milliseconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	default:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+}
+
+// took is how long a call took, for people.
+func took(ms float64) string {
+	if ms < 10 {
+		return fmt.Sprintf("%.2f ms", ms)
+	}
+	return fmt.Sprintf("%.0f ms", ms)
+}
+
+// problem is one line for an error that is a part of a result.
+func problem(e *control.Error) string {
+	if e == nil {
+		return ""
+	}
+	return string(e.Code) + ": " + e.Message
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"shield/runtime/control"
+	"shield/runtime/control/client"
+	"shield/runtime/shield"
+)
+
+func newCall(io *IO) *cobra.Command {
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:     "call TARGET METHOD [ARG...]",
+		Short:   "call a method of a service",
+		GroupID: groupAct,
+		Example: "  shield call node-2:room.public ping\n  shield call players find ann\n  shield call node-1:shop buy '{\"item\":\"sword\"}' 3 --json",
+		Long: "Calls a method of a service and prints what it returns, one value a line.\n\n" +
+			"TARGET is node:name, or a name: then the first node is asked, else the only node that publishes it.\n" +
+			"An ARG is JSON where it parses as JSON, else a string.",
+		Args: args(cobra.MinimumNArgs(2)),
+		RunE: func(cmd *cobra.Command, a []string) error {
+			res, err := perform(cmd.Context(), io, func(ctx context.Context, c *client.Client) (control.CallResult, error) {
+				return c.Call(ctx, control.CallRequest{Target: a[0], Method: a[1], Args: jsonArgs(a[2:]), Timeout: timeout.Milliseconds()})
+			})
+			return printResult(cmd.Context(), io, res, err)
+		},
+		ValidArgsFunction: complete(io, targetWords, methodWords, noWords),
+	}
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "how long to wait, as 500ms or 10s (default: the node's call_timeout)")
+	return allowNumbers(cmd)
+}
+
+// jsonArgs reads each argument as JSON, else as a string.
+func jsonArgs(words []string) []json.RawMessage {
+	args := make([]json.RawMessage, len(words))
+	for i, w := range words {
+		if json.Valid([]byte(w)) {
+			args[i] = json.RawMessage(w)
+			continue
+		}
+		args[i], _ = json.Marshal(w) // a string always encodes
+	}
+	return args
+}
+
+// perform finds the server and asks it for a call or an eval.
+func perform(ctx context.Context, io *IO, ask func(context.Context, *client.Client) (control.CallResult, error)) (control.CallResult, error) {
+	c, err := attach(ctx, io)
+	if err != nil {
+		return control.CallResult{}, err
+	}
+	defer c.Close()
+	res, err := ask(ctx, c)
+	return res, said(err)
+}
+
+// printResult prints how a call ended. With --json every outcome is one object
+// on Out, also that there was nobody to ask; for people the values are on Out
+// and everything else on Err.
+func printResult(ctx context.Context, io *IO, res control.CallResult, err error) error {
+	if err != nil {
+		if !io.JSON {
+			return err
+		}
+		exit := exitOf(ctx, err)
+		body := control.ErrorBody{Error: *control.MakeError(err, shield.Code(exitName(exit)))}
+		return errors.Join(io.PrintJSON(body), quiet(exit))
+	}
+	exit := client.CallExitCode(res)
+	if io.JSON {
+		if err := io.PrintJSON(res); err != nil || exit == exitOK {
+			return err
+		}
+		return quiet(exit)
+	}
+	for i, v := range res.Values {
+		text := string(v)
+		if i < len(res.Text) {
+			text = res.Text[i]
+		}
+		fmt.Fprintln(io.Out, cleanLines(text))
+	}
+	fmt.Fprintln(io.Err, io.PaintErr(Faint, served(res)))
+	if res.OK {
+		return nil
+	}
+	if trace, ok := res.Error.Detail.(string); ok && trace != "" {
+		fmt.Fprintln(io.Err, io.PaintErr(Faint, cleanLines(trace)))
+	}
+	return &failure{Exit: exit, Err: res.Error.Err(), Next: "shield explain " + string(res.Error.Code)}
+}
+
+// served says which code answered, where, and how long it took.
+func served(r control.CallResult) string {
+	parts := []string{string(r.Node)}
+	if r.Service != "" {
+		parts = []string{string(r.Node) + ":" + string(r.Service)}
+	}
+	if lens := codeLens(r.Generation, r.Code); lens != "" {
+		parts = append(parts, "code "+lens)
+	}
+	parts = append(parts, took(r.MS))
+	if r.Trace != 0 {
+		parts = append(parts, "trace "+r.Trace.String())
+	}
+	return clean(strings.TrimSpace(strings.Join(parts, "  ")))
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"shield/runtime/control"
+	"shield/runtime/control/client"
+	"shield/runtime/shield"
+)
+
+func newDrain(io *IO) *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:     "drain NODE",
+		Short:   "take a node out of routing, let it finish, end it",
+		GroupID: groupAct,
+		Example: "  shield drain node-2\n  shield drain node-2 --yes --json",
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: attached(io, func(ctx context.Context, c *client.Client, a []string) error {
+			if err := confirm(io, yes, "drain and end "+a[0]); err != nil {
+				return err
+			}
+			row, err := c.Drain(ctx, control.DrainRequest{Node: shield.NodeID(a[0])})
+			return printNode(io, row, err, "drained")
+		}),
+		ValidArgsFunction: complete(io, nodeWords, noWords),
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "don't ask")
+	return cmd
+}
+
+func printNode(io *IO, row shield.NodeRow, err error, done string) error {
+	if err != nil {
+		return err
+	}
+	if io.JSON {
+		return io.PrintJSON(row)
+	}
+	_, err = fmt.Fprintf(io.Out, "%s %s: %s\n", done, clean(string(row.Node)), stateOf(row))
+	return err
+}

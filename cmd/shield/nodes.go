@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"shield/runtime/control"
+	"shield/runtime/control/client"
+	"shield/runtime/shield"
+)
+
+func newNodes(io *IO) *cobra.Command {
+	var from string
+	view := shield.NodeID("")
+	l := look[shield.NodeRow]{
+		topic:   control.TopicNodes,
+		columns: nodeColumns,
+		empty:   "no nodes",
+		from:    &view,
+		get: func(ctx context.Context, c *client.Client) ([]shield.NodeRow, error) {
+			return c.Nodes(ctx, view)
+		},
+		snap:  func(s *control.Snapshot) []shield.NodeRow { return s.Nodes },
+		delta: func(d *control.Delta) []shield.NodeRow { return d.Nodes },
+	}
+	cmd := &cobra.Command{
+		Use:     "nodes",
+		Short:   "the nodes of the cluster and their states",
+		GroupID: groupLook,
+		Example: "  shield nodes\n  shield nodes --from node-2 --json\n  shield nodes --watch",
+		Args:    args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, a []string) error {
+			view = shield.NodeID(from)
+			return l.run(io)(cmd, a)
+		},
+		ValidArgsFunction: complete(io),
+	}
+	cmd.Flags().StringVar(&from, "from", "", "as this node sees them (default: the first)")
+	mustComplete(cmd, "from", complete(io, nodeWords))
+	return l.flags(cmd)
+}
+
+var nodeColumns = []Column[shield.NodeRow]{
+	{Head: "NODE", Cell: func(r shield.NodeRow) string { return string(r.Node) }},
+	{Head: "STATE", Cell: stateOf, Paint: paintNode},
+	{Head: "EPOCH", Cell: func(r shield.NodeRow) string {
+		if r.Epoch == 0 {
+			return ""
+		}
+		return r.Epoch.String()
+	}},
+	{Head: "SERVICES", Right: true, Cell: func(r shield.NodeRow) string { return number(r.Services) }},
+	{Head: "SESSIONS", Right: true, Cell: func(r shield.NodeRow) string { return number(r.Sessions) }},
+	{Head: "ROUTES", Right: true, Cell: func(r shield.NodeRow) string {
+		v := "v" + number(uint64(r.RoutesVersion))
+		if r.RoutesBehind {
+			v += "<"
+		}
+		return v
+	}},
+	{Head: "HEARTBEAT", Right: true, Cell: func(r shield.NodeRow) string {
+		if r.HeartbeatAge == nil {
+			return ""
+		}
+		return age(*r.HeartbeatAge)
+	}},
+	{Head: "ADDRESS", Cell: func(r shield.NodeRow) string { return r.Address }},
+	{Head: "GATEWAYS", Cell: func(r shield.NodeRow) string { return strings.Join(r.Gateways, " ") }},
+	{Head: "REASON", Cell: func(r shield.NodeRow) string { return r.Reason }},
+}
+
+// mustComplete offers words for a flag that exists.
+func mustComplete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"shield/runtime/control"
+	"shield/runtime/control/client"
+	"shield/runtime/shield"
+)
+
+func newReload(io *IO) *cobra.Command {
+	var req control.ReloadRequest
+	var yes bool
+	cmd := &cobra.Command{
+		Use:     "reload [SERVICE...]",
+		Short:   "make saved code live now, or take a reload back",
+		GroupID: groupAct,
+		Example: "  shield reload\n  shield reload room.public --undo\n  shield reload room.public --restart --yes",
+		Long: "Looks at the files now and makes changed code live: of every service, or of those named.\n" +
+			"--undo puts the code and the state of the moment before the last swap back.\n" +
+			"--restart starts the named services afresh; their state is lost.",
+		Args: args(cobra.ArbitraryArgs),
+		RunE: attached(io, func(ctx context.Context, c *client.Client, a []string) error {
+			for _, name := range a {
+				req.Names = append(req.Names, shield.Name(name))
+			}
+			if req.Restart {
+				if err := confirm(io, yes, "restart "+strings.Join(a, " ")+" and lose its state"); err != nil {
+					return err
+				}
+			}
+			res, err := c.Reload(ctx, req)
+			if err != nil {
+				return err
+			}
+			return printReload(io, res)
+		}),
+		ValidArgsFunction: complete(io, serviceWords),
+	}
+	cmd.Flags().BoolVar(&req.Restart, "restart", false, "start the named services afresh")
+	cmd.Flags().BoolVar(&req.Undo, "undo", false, "back to before the last reload")
+	cmd.Flags().BoolVar(&yes, "yes", false, "don't ask before a restart")
+	cmd.MarkFlagsMutuallyExclusive("restart", "undo")
+	return cmd
+}
+
+func printReload(io *IO, res control.ReloadResult) error {
+	if io.JSON {
+		if err := io.PrintJSON(res); err != nil {
+			return err
+		}
+	} else {
+		if err := Print(io, res.Services, reloadColumns, "nothing changed"); err != nil {
+			return err
+		}
+		for _, r := range res.Services {
+			for _, w := range r.Warnings {
+				fmt.Fprintf(io.Err, "%s:%s: %s\n", r.Node, r.Service, cleanLines(w))
+			}
+			for _, l := range r.Lost {
+				fmt.Fprintf(io.Err, "%s:%s: lost since: %s\n", r.Node, r.Service, clean(l))
+			}
+			if r.Error != nil {
+				fmt.Fprintf(io.Err, "%s:%s: %s\n", r.Node, r.Service, io.PaintErr(Red, cleanLines(problem(r.Error))))
+			}
+		}
+	}
+	if res.OK {
+		return nil
+	}
+	return quiet(reloadExit(res))
+}
+
+// reloadExit is 5 when a script is to blame, as it is for `shield check`.
+func reloadExit(res control.ReloadResult) int {
+	for _, r := range res.Services {
+		if r.Error != nil && (r.Error.Code == shield.ScriptLoadFailed || r.Error.Code == shield.InvalidServiceModule) {
+			return exitInvalid
+		}
+	}
+	return exitFailed
+}
+
+var reloadColumns = []Column[control.ReloadRow]{
+	{Head: "SERVICE", Cell: func(r control.ReloadRow) string { return string(r.Service) }},
+	{Head: "NODE", Cell: func(r control.ReloadRow) string { return string(r.Node) }},
+	{Head: "RESULT", Cell: func(r control.ReloadRow) string { return r.Result }, Paint: func(r control.ReloadRow) Paint {
+		switch r.Result {
+		case "failed":
+			return Red
+		case "unchanged":
+			return Faint
+		default:
+			return Green
+		}
+	}},
+	{Head: "GEN", Cell: func(r control.ReloadRow) string {
+		if r.From == r.To {
+			return number(r.To)
+		}
+		return fmt.Sprintf("%d -> %d", r.From, r.To)
+	}},
+	{Head: "CODE", Cell: func(r control.ReloadRow) string { return r.Code }},
+	{Head: "TOOK", Right: true, Cell: func(r control.ReloadRow) string { return took(r.MS) }},
+}

@@ -153,7 +153,7 @@ func (s *Service) passLocked(p pick) {
 // park waits until w has its answer. The caller holds the baton, and holds it
 // again when park returns.
 func (s *Service) park(w *wait) {
-	t := s.turn
+	t := s.turn.Load()
 	s.mu.Lock()
 	if s.phase >= phaseEnding && w.open() {
 		w.close()
@@ -184,7 +184,7 @@ func (s *Service) park(w *wait) {
 		s.rt.lookForRing(s)
 	}
 	<-w.wake
-	s.turn = t
+	s.turn.Store(t)
 }
 
 // answer is called by whoever has what w waits for, from any goroutine, and
@@ -238,7 +238,7 @@ func (s *Service) newWait(k waitKind, deadline int64) *wait {
 		w = &wait{s: s, wake: make(chan struct{}, 1)}
 	}
 	w.state.Store((w.gen()+1)<<1 | 1)
-	w.kind, w.deadline, w.turn = k, deadline, s.turn
+	w.kind, w.deadline, w.turn = k, deadline, s.turn.Load()
 	return w
 }
 

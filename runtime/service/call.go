@@ -156,7 +156,7 @@ func (s *Service) deadline(now int64, timeout time.Duration) int64 {
 		return now + int64(timeout)
 	}
 	d := now + int64(s.lim.CallTimeout)
-	if t := s.turn; t != nil && t.deadline != 0 {
+	if t := s.turn.Load(); t != nil && t.deadline != 0 {
 		d = min(d, t.deadline)
 	}
 	return d
@@ -164,15 +164,16 @@ func (s *Service) deadline(now int64, timeout time.Duration) int64 {
 
 // trace is that of the turn that runs.
 func (s *Service) trace() shield.TraceID {
-	if s.turn == nil {
+	t := s.turn.Load()
+	if t == nil {
 		return 0
 	}
-	return s.turn.Trace()
+	return t.Trace()
 }
 
 // maySuspend refuses what suspends where nothing may.
 func (s *Service) maySuspend(k waitKind) *shield.Error {
-	if s.turn != nil && s.turn.Kind == TurnExit {
+	if t := s.turn.Load(); t != nil && t.Kind == TurnExit {
 		return shield.Errorf(shield.APINotAllowedInExit, "%s suspends, and on_exit may not: move it to on_shutdown", k)
 	}
 	return nil

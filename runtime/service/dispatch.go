@@ -83,7 +83,8 @@ func (s *Service) work(k *worker) {
 
 // dispatch runs one message as a turn.
 func (s *Service) dispatch(k *worker, m *message) {
-	if m.deadline != 0 && m.deadline <= s.now() {
+	now := s.now()
+	if m.deadline != 0 && m.deadline <= now {
 		s.rt.count.expired.Add(1)
 		s.reply(k, m, shield.Errorf(shield.Timeout, "the deadline of %s passed before %s got to it", m.method, s.label()))
 		return
@@ -95,7 +96,7 @@ func (s *Service) dispatch(k *worker, m *message) {
 		s.refuse(k, m)
 		return
 	}
-	t := s.begin(m)
+	t := s.begin(m, now)
 	err := s.body.handle(k, t, m)
 	if !s.end(k, t) {
 		return
@@ -114,8 +115,8 @@ func (s *Service) dispatch(k *worker, m *message) {
 }
 
 // begin makes the turn of a message.
-func (s *Service) begin(m *message) *Turn {
-	t := &Turn{s: s, Method: m.method, sender: m.sender, trace: m.trace, deadline: m.deadline, wait: m.wait, gen: m.gen, to: m.to}
+func (s *Service) begin(m *message, now int64) *Turn {
+	t := &Turn{s: s, begun: now, Method: m.method, sender: m.sender, trace: m.trace, deadline: m.deadline, wait: m.wait, gen: m.gen, to: m.to}
 	switch m.kind {
 	case kindCall, kindSend:
 		t.Kind = TurnHandler
@@ -139,7 +140,7 @@ func (s *Service) begin(m *message) *Turn {
 		s.answering++
 	}
 	s.inflight++
-	s.turn = t
+	s.turn.Store(t)
 	return t
 }
 
@@ -150,7 +151,7 @@ func (s *Service) end(k *worker, t *Turn) bool {
 		k.lost = true
 		return false
 	}
-	s.turn = nil
+	s.turn.Store(nil)
 	s.inflight--
 	if t.Kind == TurnFork {
 		s.forks--

@@ -161,7 +161,7 @@ func (s *Service) attrs() []slog.Attr {
 
 // Log writes a line of the service's own code, with the fields it names.
 func (s *Service) Log(level slog.Level, msg string, fields ...slog.Attr) {
-	if t := s.turn; t != nil && s.rt.cfg.Log.Enabled(context.Background(), level) {
+	if t := s.turn.Load(); t != nil && s.rt.cfg.Log.Enabled(context.Background(), level) {
 		fields = append(fields, slog.String("trace", t.Trace().String()))
 	}
 	s.log(level, msg, fields...)

@@ -84,7 +84,7 @@ func (c *GoContext) CallTimeout(d time.Duration, to Target, method string, args 
 func (c *GoContext) payload(args []any) (value.Payload, error) {
 	p, err := value.PayloadOf(args...)
 	if err != nil {
-		return p, c.t.s.copyError(err)
+		return p, c.t.s.CopyError(err)
 	}
 	return p, c.t.s.checkSize(&p)
 }

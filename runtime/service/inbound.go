@@ -21,7 +21,7 @@ func (r *Runtime) Deliver(env *shield.Envelope, reply shield.Replier) {
 }
 
 func (r *Runtime) deliver(env *shield.Envelope, reply shield.Replier) *shield.Error {
-	if r.draining.Load() && reply != nil && r.stopping.Load() {
+	if r.draining.Load() && reply != nil {
 		return shield.Errorf(shield.RuntimeStopping, "%s is stopping", r.cfg.Node)
 	}
 	if err := checkMethod(env.Method); err != nil {
@@ -39,7 +39,7 @@ func (r *Runtime) deliver(env *shield.Envelope, reply shield.Replier) *shield.Er
 		m.sender = nil
 	}
 	if derr := value.Decode(&m.args, env.Args, s.lim.MaxMessageSize); derr != nil {
-		return s.copyError(derr)
+		return s.CopyError(derr)
 	}
 	if reply != nil {
 		m.kind = kindCall
@@ -70,10 +70,7 @@ func (r *Runtime) Ingress(in *shield.Ingress) error {
 	if r.draining.Load() {
 		return shield.Errorf(shield.RuntimeStopping, "%s is stopping", r.cfg.Node)
 	}
-	var route *shield.RPCRoute
-	if r.cfg.Routes != nil {
-		route = r.cfg.Routes().ByID(in.Route)
-	}
+	route := r.Routes().ByID(in.Route)
 	if route == nil || route.Dir != shield.ClientToServer {
 		return shield.Errorf(shield.RPCRouteNotFound, "%s knows no client route %d: its rpc.yaml is older or newer than the gateway's", r.cfg.Node, in.Route)
 	}

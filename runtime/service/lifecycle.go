@@ -57,9 +57,9 @@ func (s *Service) launch() {
 
 func (s *Service) runInit(k *worker) {
 	s.born = s.now()
-	t := &Turn{s: s, Kind: TurnInit, Method: "on_init", trace: s.start.trace}
+	t := &Turn{s: s, begun: s.born, Kind: TurnInit, Method: "on_init", trace: s.start.trace}
 	s.inflight++
-	s.turn = t
+	s.turn.Store(t)
 	err := s.body.init(k, t)
 	if !s.end(k, t) {
 		return
@@ -124,7 +124,7 @@ func (s *Service) runExit(k *worker) {
 	s.rt.reg.withdrawAll(s, s.comesAgain())
 	if s.inited && s.body.has("on_exit") {
 		m := message{kind: kindTurn, as: TurnExit, hook: "on_exit", reason: s.ending.reason}
-		t := s.begin(&m)
+		t := s.begin(&m, s.now())
 		err := s.body.handle(k, t, &m)
 		if !s.end(k, t) {
 			return

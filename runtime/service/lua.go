@@ -2,7 +2,6 @@ package service
 
 import (
 	"errors"
-	"log/slog"
 	"strings"
 
 	"shield/runtime/luavm"
@@ -33,10 +32,12 @@ type Client struct {
 
 // luaBody is a service in Lua.
 type luaBody struct {
-	s         *Service
-	vm        *luavm.VM
-	module    *lua.LTable
-	listeners map[string][]*lua.LFunction // shield.event
+	s      *Service
+	vm     *luavm.VM
+	module *lua.LTable
+
+	listeners    map[string][]listener // shield.event
+	lastListener uint64
 }
 
 func newLuaBody(s *Service) *luaBody {
@@ -164,7 +165,7 @@ func (b *luaBody) handle(k *worker, t *Turn, m *message) *shield.Error {
 	if m.wait != nil || m.to != nil {
 		if cerr := value.Copy(&k.out, value.Results, b.s.lim.MaxMessageSize, res...); cerr != nil {
 			k.out = value.Payload{}
-			err = b.s.copyError(cerr)
+			err = b.s.CopyError(cerr)
 		}
 	}
 	clear(k.res)
@@ -243,9 +244,9 @@ func (b *luaBody) hook(k *worker, t *Turn, name string, args ...lua.LValue) {
 	if !ok {
 		return
 	}
-	h := &Turn{s: b.s, Kind: t.Kind, Method: name, sender: t.sender, trace: t.Trace()}
+	h := &Turn{s: b.s, begun: b.s.now(), Kind: t.Kind, Method: name, sender: t.sender, trace: t.Trace()}
 	b.s.inflight++
-	b.s.turn = h
+	b.s.turn.Store(h)
 	_, rerr := b.vm.Run(k.take(b.s.rt), luavm.Call{Fn: fn, Args: args, Data: h, Name: name})
 	if !b.s.end(k, h) || rerr == nil {
 		return
@@ -256,17 +257,22 @@ func (b *luaBody) hook(k *worker, t *Turn, name string, args ...lua.LValue) {
 }
 
 func (b *luaBody) onError(k *worker, t *Turn, err *shield.Error) {
-	c := (*lua.LState)(nil).CreateTable(0, 4)
+	b.hook(k, t, "on_error", b.s.rt.cfg.API.Error(err), b.errorContext(t))
+}
+
+// errorContext is the context that on_error gets.
+func (b *luaBody) errorContext(t *Turn) *lua.LTable {
+	c := (*lua.LState)(nil).CreateTable(0, 3)
 	c.RawSetString("type", lua.LString(t.Kind))
-	if t.Method != "" {
-		key := "method"
-		if t.Kind == TurnEvent {
-			key = "event"
-		}
-		c.RawSetString(key, lua.LString(t.Method))
-	}
 	c.RawSetString("trace", lua.LString(t.Trace().String()))
-	b.hook(k, t, "on_error", b.s.rt.cfg.API.Error(err), c)
+	switch {
+	case t.Method == "":
+	case t.Kind == TurnEvent:
+		c.RawSetString("event", lua.LString(t.Method))
+	default:
+		c.RawSetString("method", lua.LString(t.Method))
+	}
+	return c
 }
 
 func (b *luaBody) onPanic(k *worker, t *Turn, kind, reason string) {
@@ -297,9 +303,9 @@ func (b *luaBody) roots(visit func(lua.LValue)) {
 	if b.module != nil {
 		visit(b.module)
 	}
-	for _, fns := range b.listeners {
-		for _, fn := range fns {
-			visit(fn)
+	for _, ls := range b.listeners {
+		for _, l := range ls {
+			visit(l.fn)
 		}
 	}
 	s := b.s
@@ -352,8 +358,8 @@ func (s *Service) Ref(v any) lua.LValue {
 // InternPayload makes handles and client refs of p the service's own values.
 func (s *Service) InternPayload(p *value.Payload) { s.body.(*luaBody).intern(p) }
 
-// copyError counts what Copy refused.
-func (s *Service) copyError(err error) *shield.Error {
+// CopyError counts what Copy refused.
+func (s *Service) CopyError(err error) *shield.Error {
 	e := shield.AsError(err, shield.EncodeFailed)
 	if e.Code == shield.MessageTooLarge {
 		s.rt.count.messageTooLarge.Add(1)
@@ -444,12 +450,13 @@ func (k *worker) give() {
 }
 
 // onStuck is the watcher's call for a turn that ignores its abort.
-func (r *Runtime) onStuck(vm *luavm.VM, data any, e *luavm.RunError) {
-	t, ok := data.(*Turn)
+func (r *Runtime) onStuck(vm *luavm.VM, e *luavm.RunError) {
+	s, ok := vm.Owner().(*Service)
 	if !ok {
 		return
 	}
-	vm.Abandon()
-	r.cfg.Log.Debug("a turn ignores its abort", slog.String("service", t.s.label()))
-	t.s.wedge(t, &shield.Error{Code: e.Kind.Code(), Message: e.Message, Detail: e.Traceback})
+	// A turn that has just begun is another one: the stuck one ended after all.
+	if t := s.turn.Load(); t != nil && s.now()-t.begun >= int64(s.lim.MaxHandler) {
+		s.wedge(t, &shield.Error{Code: e.Kind.Code(), Message: e.Message, Detail: e.Traceback})
+	}
 }

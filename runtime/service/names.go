@@ -93,3 +93,10 @@ func sorted(names []string) []string {
 	sort.Strings(names)
 	return names
 }
+
+// NamesVersion rises with every change of the published names.
+func (r *Runtime) NamesVersion() uint64 {
+	r.reg.mu.RLock()
+	defer r.reg.mu.RUnlock()
+	return r.reg.version
+}

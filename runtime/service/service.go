@@ -45,11 +45,11 @@ type Service struct {
 
 	// For the holder of the baton.
 	body      body
-	turn      *Turn // that runs now
-	inflight  int   // turns begun and not over
-	answering int   // of them, those somebody waits for
-	forks     int   // asked for and not over
-	pending   int   // replies awaited
+	turn      atomic.Pointer[Turn] // that runs now; the watcher reads it
+	inflight  int                  // turns begun and not over
+	answering int                  // of them, those somebody waits for
+	forks     int                  // asked for and not over
+	pending   int                  // replies awaited
 	spare     []*wait
 	initBegun bool
 	inited    bool // on_init has succeeded

@@ -32,8 +32,8 @@ func (s *Service) Spawn(L *lua.LState, req SpawnRequest) (shield.Handle, *shield
 	deadline := now + int64(req.Timeout)
 	if req.Timeout <= 0 {
 		deadline = now + int64(s.lim.SpawnTimeout)
-		if s.turn.deadline != 0 {
-			deadline = min(deadline, s.turn.deadline)
+		if t := s.turn.Load(); t.deadline != 0 {
+			deadline = min(deadline, t.deadline)
 		}
 	}
 	w := s.newWait(waitSpawn, deadline)

@@ -69,9 +69,9 @@ func (w *Swapping) SetModule(t *lua.LTable) { w.b.module = t }
 // (timers, forks that have not begun, event listeners) through replace and
 // keeps what that returns.
 func (w *Swapping) Functions(replace func(*lua.LFunction) *lua.LFunction) {
-	for _, fns := range w.b.listeners {
-		for i, fn := range fns {
-			fns[i] = replace(fn)
+	for _, ls := range w.b.listeners {
+		for i := range ls {
+			ls[i].fn = replace(ls[i].fn)
 		}
 	}
 	s := w.s

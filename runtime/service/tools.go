@@ -229,7 +229,7 @@ func (b *luaBody) eval(k *worker, t *Turn, proto *lua.FunctionProto) *shield.Err
 	clear(k.res)
 	if err != nil {
 		k.out = value.Payload{}
-		return b.s.copyError(err)
+		return b.s.CopyError(err)
 	}
 	return nil
 }

@@ -42,6 +42,7 @@ type Turn struct {
 	deadline int64        // clock; 0 = none
 	state    atomic.Int32 // turnRuns, turnOver, turnWedged
 	reason   string       // of a shutdown
+	begun    int64        // clock
 	hook     string       // of a turn that runs one
 
 	// Who waits for its answer.

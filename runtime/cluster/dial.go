@@ -23,9 +23,6 @@ const (
 	// comes up meets a fresh packet within this time, whatever back-off the
 	// waiting attempt is in.
 	hedge = 500 * time.Millisecond
-	// freshDial is how old a dial without an answer may be to count as under
-	// way against the peer's own.
-	freshDial = 250 * time.Millisecond
 )
 
 // dialer keeps trying one address for as long as nothing links us to the node
@@ -39,9 +36,9 @@ type dialer struct {
 	firstOnce sync.Once
 
 	// Owned by the owner.
-	id     shield.NodeID // of whoever answered there last
-	began  time.Duration // of the dial under way; 0 = none
-	linked bool          // the dial under way has reached a node
+	id     shield.NodeID      // of whoever answered there last
+	linked bool               // a dial is under way that has reached a node
+	giveUp context.CancelFunc // of a dial under way that has reached nobody yet; or nil
 }
 
 func (d *dialer) settle() { d.firstOnce.Do(func() { close(d.first) }) }
@@ -80,12 +77,11 @@ func (c *Cluster) dropDialer(d *dialer) {
 	}
 }
 
-// dialling reports whether a dial of ours is under way to the node that dialled
-// us from remote.
+// dialling reports whether a dial of ours has reached the node that dialled us
+// from remote.
 func (c *Cluster) dialling(id *wire.Identity, remote net.Addr) bool {
-	now := c.now()
 	for _, d := range c.own.dialers {
-		if d.began == 0 || !d.linked && now-d.began > freshDial {
+		if !d.linked {
 			continue
 		}
 		if d.id == id.Node || d.addr == id.Address || sameAddr(d.addr, remote) {
@@ -95,16 +91,30 @@ func (c *Cluster) dialling(id *wire.Identity, remote net.Addr) bool {
 	return false
 }
 
+// leadsTo reports whether d's address is that of the node behind cn.
+func (d *dialer) leadsTo(cn *conn) bool {
+	if d.id != "" {
+		return d.id == cn.id.Node
+	}
+	return d.addr == cn.id.Address || sameAddr(d.addr, cn.link.RemoteAddr())
+}
+
+// linkedBy ends the dials that have become pointless because the node has
+// dialled us.
+func (c *Cluster) linkedBy(cn *conn) {
+	for _, d := range c.own.dialers {
+		if d.giveUp != nil && d.leadsTo(cn) {
+			d.giveUp()
+		}
+	}
+}
+
 // linkTo finds the link to the node that d leads to.
 func (c *Cluster) linkTo(d *dialer) (cn *conn) {
 	c.ask(func() {
-		if cn = c.connOf(d.id); cn != nil {
-			return
-		}
 		for _, other := range c.conns() {
-			if d.id == "" && (other.id.Address == d.addr || sameAddr(d.addr, other.link.RemoteAddr())) {
+			if d.leadsTo(other) {
 				cn = other
-				return
 			}
 		}
 	})
@@ -133,8 +143,8 @@ func (c *Cluster) keepDialling(ctx context.Context, d *dialer) {
 		}
 		var no *refusedError
 		switch {
-		case err == nil:
-			continue
+		case err == nil, errors.Is(err, context.Canceled):
+			continue // the peer may have dialled us in the meantime
 		case errors.As(err, &no) && no.verdict.Reason == wire.RefuseSelf:
 			c.log.Info("a configured peer is this node itself; it is left out", "peer", d.addr)
 			c.ask(func() { c.forgetSelf(d) })
@@ -185,20 +195,24 @@ func (c *Cluster) forgetSelf(d *dialer) {
 // dialOnce connects to d's address and goes through the handshake. Nil means
 // that the link was adopted.
 func (c *Cluster) dialOnce(ctx context.Context, d *dialer) error {
-	c.ask(func() { d.began, d.linked = max(c.now(), 1), false })
-	defer c.ask(func() { d.began = 0 })
-	l, err := c.reach(ctx, d.addr)
+	dialCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c.ask(func() { d.giveUp = cancel })
+	l, err := c.reach(dialCtx, d.addr)
+	c.ask(func() { d.giveUp, d.linked = nil, err == nil })
 	if err != nil {
 		return err
 	}
-	c.ask(func() { d.linked = true })
 	slow := time.AfterFunc(handshakeLimit, func() { l.Close("the handshake took too long") })
-	defer slow.Stop()
-	err = c.introduce(l, d)
+	cn, err := c.introduce(l, d)
+	slow.Stop()
+	c.ask(func() { d.linked = false })
 	if err != nil {
 		l.Close(err.Error())
+		return err
 	}
-	return err
+	c.confirmed(cn)
+	return nil
 }
 
 // reach makes a link, with more than one attempt at a time.
@@ -252,33 +266,33 @@ func (c *Cluster) reach(ctx context.Context, addr string) (Link, error) {
 }
 
 // introduce is the dialling end of a handshake.
-func (c *Cluster) introduce(l Link, d *dialer) error {
+func (c *Cluster) introduce(l Link, d *dialer) (*conn, error) {
 	exporter, err := l.Exporter(exporterLabel)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	self := c.identity()
 	if !c.ask(func() { c.own.hellos[self.Nonce] = struct{}{} }) {
-		return net.ErrClosed
+		return nil, net.ErrClosed
 	}
 	defer c.ask(func() { delete(c.own.hellos, self.Nonce) })
 	hello := wire.AppendHello(nil, &wire.Hello{Version: wire.ClusterVersion, Identity: self})
 	if err := l.Write(Control, hello); err != nil {
-		return err
+		return nil, err
 	}
 	kind, body, err := l.Read(Control)
 	if err != nil {
-		return fmt.Errorf("handshake with %s: %w", d.addr, err)
+		return nil, fmt.Errorf("handshake with %s: %w", d.addr, err)
 	}
 	if kind != wire.KindHelloAck {
 		c.stats.count(dropNotAuthenticated)
-		return fmt.Errorf("handshake with %s: it answered with %v instead of hello_ack", d.addr, kind)
+		return nil, fmt.Errorf("handshake with %s: it answered with %v instead of hello_ack", d.addr, kind)
 	}
 	in := &introduction{c: c, l: l, d: d, exporter: exporter, helloBody: hello[wire.ClusterHeader+1:], ackBody: bytes.Clone(body)}
 	ack, err := wire.DecodeHelloAck(in.ackBody)
 	if err != nil {
 		c.stats.count(dropHandshakeFailed)
-		return fmt.Errorf("handshake with %s: %w", d.addr, err)
+		return nil, fmt.Errorf("handshake with %s: %w", d.addr, err)
 	}
 	return in.answer(ack)
 }
@@ -295,7 +309,7 @@ type introduction struct {
 }
 
 // answer checks hello_ack, sends hello_fin and asks for adoption.
-func (in *introduction) answer(ack *wire.HelloAck) error {
+func (in *introduction) answer(ack *wire.HelloAck) (*conn, error) {
 	c, l, id := in.c, in.l, &ack.Identity
 	proved := in.proves(ack)
 	by, v := "we", c.checkTerms(ack.Version, id)
@@ -318,21 +332,16 @@ func (in *introduction) answer(ack *wire.HelloAck) error {
 		told = wire.Verdict{} // it knows
 	}
 	if err := in.sendFin(&told); err != nil {
-		return err
+		return nil, err
 	}
 	if v.Reason == wire.Accepted {
 		cn := c.newConn(l, *id, true)
-		err := c.adoptOrClose(adoption{cn: cn, replaces: replaces, dialled: in.d.addr})
-		if err != nil {
-			return err
-		}
-		in.confirmed(cn)
-		return nil
+		return cn, c.adoptOrClose(adoption{cn: cn, replaces: replaces, dialled: in.d.addr})
 	}
 	no := &refusedError{by: by, verdict: v, peer: id.Node, trusted: proved}
 	c.refused(l, no)
 	c.linger(l)
-	return no
+	return nil, no
 }
 
 // proves finds the key with which the peer has proved itself.
@@ -369,13 +378,13 @@ func (in *introduction) sendFin(v *wire.Verdict) error {
 
 // confirmed waits until the peer has adopted us too: its first frame says so.
 // Only then has a starting node heard its verdict.
-func (in *introduction) confirmed(cn *conn) {
+func (c *Cluster) confirmed(cn *conn) {
 	timer := time.NewTimer(handshakeLimit)
 	defer timer.Stop()
 	select {
 	case <-cn.confirmed:
 	case <-cn.link.Done():
 	case <-timer.C:
-	case <-in.c.ctx.Done():
+	case <-c.ctx.Done():
 	}
 }

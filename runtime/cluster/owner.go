@@ -280,6 +280,7 @@ func (c *Cluster) adopt(a adoption) (ok bool, why string) {
 	}
 	c.move(m, onHandshake, "handshake done, "+how)
 	c.publishViews()
+	c.linkedBy(cn)
 	c.wg.Go(cn.readControl)
 	c.wg.Go(cn.readData)
 	c.wg.Go(func() {

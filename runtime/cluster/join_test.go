@@ -1,0 +1,322 @@
+package cluster_test
+
+import (
+	"errors"
+	"net/netip"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shield/runtime/cluster"
+	"shield/runtime/shield"
+)
+
+func mustAddr(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
+
+func TestJoin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		defer w.close()
+		begin := time.Now()
+		a := w.make("a", 1, 2, 3)
+		b := w.make("b", 2, 1, 3)
+		c := w.make("c", 3, 1, 2)
+		var starts sync.WaitGroup
+		for _, n := range []*testNode{a, b, c} {
+			starts.Go(func() {
+				if err := n.start(); err != nil {
+					t.Errorf("start %s: %v", n.id, err)
+				}
+			})
+			synctest.Wait()
+		}
+		starts.Wait()
+		a.wantStates(time.Second, "b online", "c online")
+		b.wantStates(time.Second, "a online", "c online")
+		c.wantStates(time.Second, "a online", "b online")
+		t.Logf("all online after %v", time.Since(begin))
+		if d := time.Since(begin); d > 150*time.Millisecond {
+			t.Errorf("all online after %v, want 150ms", d)
+		}
+		a.c.Publish("room", 7)
+		b.wantResolve(50*time.Millisecond, "a", "room", 7)
+		c.wantResolve(50*time.Millisecond, "a", "room", 7)
+		if got, err := b.call(a, "echo", time.Second); got != "args of echo" || err != nil {
+			t.Errorf("call = %q, %v", got, err)
+		}
+		if _, err := b.call(a, "fail", time.Second); !errors.Is(err, shield.HandlerError) || err.Error() != "handler_error: room.lua:3: boom" {
+			t.Errorf("failing call = %v", err)
+		}
+		if n := a.c.Counters().Connections; n != 2 {
+			t.Errorf("a has %d connections, want 2", n)
+		}
+	})
+}
+
+// One configured direction is enough, and the acceptor resolves as well.
+func TestJoinOneDirection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		defer w.close()
+		a := w.start("a", 1)
+		b := w.start("b", 2, 1)
+		a.c.Publish("x", 3)
+		a.wantStates(100*time.Millisecond, "b online")
+		b.wantStates(100*time.Millisecond, "a online")
+		b.wantResolve(100*time.Millisecond, "a", "x", 3)
+		if got, err := a.call(b, "echo", time.Second); got != "args of echo" || err != nil {
+			t.Errorf("call = %q, %v", got, err)
+		}
+	})
+}
+
+func TestCrashAndRestart(t *testing.T) {
+	for _, tt := range []struct {
+		name           string
+		aPeers, bPeers []int
+	}{
+		{"both dial", []int{2}, []int{1}},
+		{"survivor dials", []int{2}, nil},
+		{"restarted dials", nil, []int{1}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, 1)
+				defer w.close()
+				a := w.start("a", 1, tt.aPeers...)
+				b := w.start("b", 2, tt.bPeers...)
+				a.wantStates(time.Second, "b online")
+				time.Sleep(5 * time.Second)
+				first := b.c.Epoch()
+				b.crash()
+				time.Sleep(300 * time.Millisecond)
+				b2 := b.again()
+				begin := time.Now()
+				if err := b2.start(); err != nil {
+					t.Fatal(err)
+				}
+				b2.c.Publish("y", 9)
+				a.wantResolve(time.Until(begin.Add(time.Second)), "b", "y", 9)
+				b2.wantStates(10*time.Millisecond, "a online")
+				if b2.c.Epoch() <= first {
+					t.Errorf("epoch %v after %v", b2.c.Epoch(), first)
+				}
+				if _, err := a.callHandle(shield.Handle{Node: "b", Epoch: first, ID: 7}, "echo", time.Second); !errors.Is(err, shield.ServiceDead) {
+					t.Errorf("call of an old handle: %v, want service_dead", err)
+				}
+			})
+		})
+	}
+}
+
+func TestCrashedIsOffline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		defer w.close()
+		a := w.start("a", 1, 2)
+		b := w.start("b", 2)
+		a.wantStates(time.Second, "b online")
+		b.crash()
+		time.Sleep(7 * time.Second)
+		a.wantStates(0, "b suspect")
+		if _, err := a.call(b, "echo", time.Second); !errors.Is(err, shield.NodeSuspect) {
+			t.Errorf("call of a suspect: %v", err)
+		}
+		time.Sleep(4 * time.Second)
+		a.wantStates(0, "b offline")
+		if _, err := a.c.Resolve("b", "x"); !errors.Is(err, shield.NodeOffline) {
+			t.Errorf("resolve on an offline node: %v", err)
+		}
+		time.Sleep(61 * time.Second)
+		a.wantStates(0, "b removed")
+		if _, err := a.c.Resolve("b", "x"); !errors.Is(err, shield.NodeRemoved) {
+			t.Errorf("resolve on a removed node: %v", err)
+		}
+		if err := b.again().start(); err != nil {
+			t.Fatal(err)
+		}
+		a.wantStates(time.Second, "b online")
+	})
+}
+
+func TestCutAndHeal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		defer w.close()
+		a := w.start("a", 1, 2)
+		b := w.start("b", 2)
+		a.wantStates(time.Second, "b online")
+		b.c.Publish("x", 3)
+		a.wantResolve(time.Second, "b", "x", 3)
+		for _, d := range []time.Duration{3 * time.Second, 8 * time.Second, 30 * time.Second} {
+			w.cut(a, b, false)
+			time.Sleep(d)
+			b.c.Publish("during", shield.ServiceID(d))
+			w.heal()
+			a.wantStates(2*time.Second+100*time.Millisecond, "b online")
+			b.wantStates(2*time.Second+100*time.Millisecond, "a online")
+			a.wantResolve(100*time.Millisecond, "b", "during", shield.ServiceID(d))
+			if got, err := a.call(b, "echo", time.Second); got != "args of echo" {
+				t.Errorf("call after %v of cut = %q, %v", d, got, err)
+			}
+		}
+	})
+}
+
+func TestOneWayCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		defer w.close()
+		a := w.start("a", 1, 2)
+		b := w.start("b", 2)
+		a.wantStates(time.Second, "b online")
+		w.cut(a, b, true)
+		time.Sleep(9 * time.Second)
+		b.wantStates(0, "a suspect")
+		a.wantStates(0, "b suspect")
+		time.Sleep(5 * time.Second)
+		b.wantStates(0, "a offline")
+		a.wantStates(0, "b offline")
+		w.heal()
+		a.wantStates(3*time.Second, "b online")
+		b.wantStates(100*time.Millisecond, "a online")
+	})
+}
+
+func TestDuplicateID(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		run  func(t *testing.T, w *world, holder *testNode) error
+	}{
+		{"newcomer dials a third", func(t *testing.T, w *world, holder *testNode) error {
+			return w.make("b", 3, 1).start()
+		}},
+		{"newcomer dials the holder", func(t *testing.T, w *world, holder *testNode) error {
+			return w.make("b", 3, 2).start()
+		}},
+		{"the holder dials the newcomer", func(t *testing.T, w *world, holder *testNode) error {
+			n := w.make("b", 4)
+			if err := n.start(); err != nil {
+				return err
+			}
+			time.Sleep(3 * time.Second)
+			return n.c.Err()
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, 1)
+				defer w.close()
+				a := w.start("a", 1)
+				b := w.start("b", 2, 1, 4)
+				a.wantStates(time.Second, "b online")
+				begin := time.Now()
+				err := tt.run(t, w, b)
+				var dup *cluster.DuplicateError
+				if !errors.As(err, &dup) || !dup.Live || dup.HolderAddress != b.addr || dup.HolderPID == 0 {
+					t.Fatalf("start of a duplicate = %v", err)
+				}
+				if d := time.Since(begin); d > 4*time.Second {
+					t.Errorf("refused after %v", d)
+				}
+				t.Log(err)
+				time.Sleep(time.Minute)
+				if got := a.events(); len(got) != 1 {
+					t.Errorf("the others noticed: %q", got)
+				}
+				if b.c.Err() != nil {
+					t.Errorf("the holder ended: %v", b.c.Err())
+				}
+				a.wantStates(0, "b online")
+			})
+		})
+	}
+}
+
+// A holder that does not answer a ping gives its id up.
+func TestDeadHolderIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		defer w.close()
+		a := w.start("a", 1)
+		b := w.start("b", 2, 1)
+		a.wantStates(time.Second, "b online")
+		first := b.c.Epoch()
+		w.router.set(func(r *router) { r.down[b.addr] = true })
+		time.Sleep(time.Millisecond)
+		b2 := w.make("b", 3, 1)
+		begin := time.Now()
+		if err := b2.start(); err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(begin); d > time.Second {
+			t.Errorf("start took %v", d)
+		}
+		a.wantStates(600*time.Millisecond, "b online")
+		if got := a.c.Nodes()[1]; got.Epoch != b2.c.Epoch() || got.Epoch <= first || got.Address != b2.addr {
+			t.Errorf("a sees %+v", got)
+		}
+		// The old holder comes back, and ends when it is told.
+		w.router.set(func(r *router) { delete(r.down, b.addr) })
+		time.Sleep(5 * time.Second)
+		var dup *cluster.DuplicateError
+		if !errors.As(b.c.Err(), &dup) {
+			t.Errorf("the old holder: %v", b.c.Err())
+		}
+		a.wantStates(0, "b online")
+	})
+}
+
+func TestEpochRisesWhenTheClockWentBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		defer w.close()
+		a := w.start("a", 1, 2)
+		b := w.start("b", 2, 1)
+		a.wantStates(time.Second, "b online")
+		first := b.c.Epoch()
+		b.crash()
+		b2 := b.again()
+		b2.cfg.Wall = func() time.Time { return time.Now().Add(-time.Hour) }
+		if err := b2.start(); err != nil {
+			t.Fatal(err)
+		}
+		if got := b2.c.Epoch(); got != first+1 {
+			t.Errorf("epoch %v, want %v", got, first+1)
+		}
+		a.wantStates(time.Second, "b online")
+	})
+}
+
+func TestSimultaneousDials(t *testing.T) {
+	for seed := range uint64(30) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, seed)
+			defer w.close()
+			w.router.set(func(r *router) { r.jitter = 10 * time.Millisecond })
+			a := w.make("a", 1, 2)
+			b := w.make("b", 2, 1)
+			errs := make(chan error, 2)
+			go func() { errs <- a.start() }()
+			synctest.Wait()
+			go func() { errs <- b.start() }()
+			for range 2 {
+				if err := <-errs; err != nil {
+					t.Fatal(err)
+				}
+			}
+			a.wantStates(time.Second, "b online")
+			b.wantStates(time.Second, "a online")
+			time.Sleep(30 * time.Second)
+			for _, n := range []*testNode{a, b} {
+				if got := n.events(); len(got) != 1 {
+					t.Errorf("seed %d: %s saw %q\n%s", seed, n.id, got, n.log)
+				}
+				if got := n.c.Counters().Connections; got != 1 {
+					t.Errorf("seed %d: %s has %d connections", seed, n.id, got)
+				}
+			}
+		})
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 
 	"github.com/coder/websocket"
 )
@@ -86,6 +87,7 @@ func (l *webLink) finish(reason string) {
 	if len(reason) > maxCloseReason {
 		reason = reason[:maxCloseReason]
 	}
+	reason = strings.ToValidUTF8(reason, "")
 	_ = l.conn.Close(websocket.StatusNormalClosure, reason) // as in streamLink
 }
 

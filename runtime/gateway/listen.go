@@ -122,6 +122,10 @@ func (a *admitting) refuse(conn net.Conn, code shield.Code) {
 		defer func() { <-a.refusing }()
 		defer conn.Close()
 		_ = conn.SetDeadline(time.Now().Add(a.g.limits.CloseTimeout))
+		if a.transport == WebSocket && !a.tls {
+			// An answer that comes before its question confuses HTTP clients.
+			_, _ = conn.Read(make([]byte, maxWebHeader))
+		}
 		// Whether the client reads it is up to the client.
 		_, _ = conn.Write(a.refusal(code))
 	})
@@ -200,6 +204,7 @@ func (g *Gateway) serveRequest(l *Listener, w http.ResponseWriter, r *http.Reque
 		return // Accept has answered
 	}
 	defer raw.Close()
+	defer conn.CloseNow() // the library's own state; the socket is closed by then
 	// Frames are checked one by one as they are read; a message may hold many.
 	conn.SetReadLimit(-1)
 	web.conn = conn

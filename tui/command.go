@@ -105,7 +105,7 @@ func (m *model) candidates(before []string) []string {
 		return nil
 	}
 	switch before[0] {
-	case "node", "drain", "undrain", "kill", "restart", "stop", "freeze", "thaw":
+	case "node", "drain", "kill", "restart", "stop", "freeze", "thaw":
 		return m.st.nodes.keys()
 	case "session", "kick":
 		return m.st.sessions.keys()
@@ -343,7 +343,7 @@ var verbHelp = map[string]string{
 	"eval":    "eval TARGET LUA; runs as one turn of the service",
 	"reload":  "reload [NAME...]; --restart NAME starts it afresh",
 	"kick":    "kick SESSION [REASON]",
-	"drain":   "drain NODE; undrain NODE takes it back",
+	"drain":   "drain NODE; takes it out of routing, lets it finish, ends it",
 	"kill":    "kill NODE; it ends as in a crash",
 	"restart": "restart NODE; with a new epoch",
 	"filter":  "filter TEXT; !TEXT inverts",

@@ -116,6 +116,13 @@ func (f *feed) watch(ctx context.Context) error {
 		switch {
 		case ev.Snapshot != nil:
 			known = true
+		case ev.Lagged:
+			known = false
+			f.put(ctx, ev)
+			return
+		case ev.Trouble != "":
+			f.put(ctx, ev)
+			return
 		case ev.Delta == nil:
 			return
 		case !known || ev.Seq != last+1:

@@ -109,7 +109,9 @@ type model struct {
 	dirty     bool
 	drawn     time.Time
 	screen    string
-	scheduled time.Time // when the next tick comes
+	scheduled time.Time  // when the next tick comes
+	fetched   historyKey // the session history that was asked for last
+	fetching  bool
 	crash     *Crash
 	quit      func() // ends the program from outside Update; must not block
 }
@@ -156,7 +158,7 @@ func (m *model) Update(msg tea.Msg) (next tea.Model, cmd tea.Cmd) {
 	if m.crash != nil {
 		return m, tea.Quit
 	}
-	return m, tea.Batch(safely(cmd), m.wake())
+	return m, tea.Batch(safely(cmd), safely(m.fetchHistory()), m.wake())
 }
 
 func (m *model) handle(msg tea.Msg) tea.Cmd {
@@ -182,6 +184,8 @@ func (m *model) handle(msg tea.Msg) tea.Cmd {
 		m.linkChanged(msg, now)
 	case doneMsg:
 		m.done(msg)
+	case historyMsg:
+		m.history(msg)
 	case copiedMsg:
 		m.copied(msg)
 	case savedMsg:
@@ -233,8 +237,15 @@ func (m *model) resize(w, h int) {
 // receive takes a batch of events; while the screen is frozen they wait.
 func (m *model) receive(events []Event, now time.Time) {
 	for i := range events {
-		if m.link != live && events[i].Snapshot != nil {
+		switch ev := &events[i]; {
+		case ev.Snapshot != nil && m.link != live:
 			m.attached(now)
+		case ev.Lagged:
+			m.linkChanged(resyncMsg{why: ErrLagged}, now)
+			continue
+		case ev.Trouble != "":
+			m.say(theme.Warn, ev.Trouble)
+			continue
 		}
 		if m.paused {
 			m.held.add(events[i])

@@ -11,6 +11,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
+
+	"shield/runtime/shield"
 )
 
 // Config is what a console needs to know. Only Source must be set.
@@ -18,6 +20,9 @@ type Config struct {
 	Source    Source
 	Commander Commander // nil: nothing can be done, only watched
 	ReadOnly  bool      // removes every key and verb that acts
+	// History asks for the epochs of one session; they are too much to watch
+	// for all of them. nil: only what the rows bring is shown.
+	History func(context.Context, shield.SessionID) ([]shield.EpochStep, error)
 
 	Input   io.Reader // the terminal; nil: no input, as in tests
 	Output  io.Writer

@@ -170,7 +170,7 @@ type fakeCommander struct {
 }
 
 func (f *fakeCommander) Verbs() []string {
-	return []string{"call", "eval", "reload", "kick", "drain", "undrain", "kill", "restart"}
+	return []string{"call", "eval", "reload", "kick", "drain", "kill", "restart"}
 }
 
 func (f *fakeCommander) Do(ctx context.Context, verb string, args []string) (string, error) {

@@ -27,12 +27,14 @@ var ErrLagged = errors.New("the stream ran ahead of its reader")
 // to its end.
 var ErrEnd = errors.New("end of the recording")
 
-// Event is one step of a watch: a Snapshot or a Delta, never both. A Delta's
-// Seq is that of the event before plus one.
+// Event is one step of a watch: exactly one of Snapshot, Delta, Lagged and
+// Trouble. A Delta's Seq is that of the Snapshot or Delta before plus one.
 type Event struct {
 	Seq      uint64    `json:"seq"`
 	Snapshot *Snapshot `json:"snapshot,omitempty"`
 	Delta    *Delta    `json:"delta,omitempty"`
+	Lagged   bool      `json:"lagged,omitempty"`  // deltas are missing; a Snapshot follows
+	Trouble  string    `json:"trouble,omitempty"` // some rows can't be had for now, and why
 }
 
 // Snapshot is the whole state at one moment.

@@ -54,6 +54,10 @@ func (c *Crash) Error() string { return fmt.Sprintf("the console panicked: %v", 
 // crashed keeps what a recovered panic said, with the stack it came from.
 func crashed(r any) *Crash { return &Crash{Value: r, Stack: debug.Stack()} }
 
+// ErrInterrupted is the cause to cancel Run's context with when a person
+// interrupted the program.
+var ErrInterrupted = errors.New("interrupted")
+
 // lastWords is how long a source may take to stop after the screen is gone.
 const lastWords = 150 * time.Millisecond
 

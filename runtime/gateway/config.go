@@ -62,7 +62,7 @@ type Protocol struct {
 type Limits struct {
 	MaxConnections   int           // 10000
 	MaxPerIP         int           // 256
-	HandshakeTimeout time.Duration // 10 s: from the connection to the first bind
+	HandshakeTimeout time.Duration // 10 s from the connection to the first bind; negative = no limit
 	IdleTimeout      time.Duration // 60 s without a whole frame; negative = never
 	SendQueue        int           // 512 frames that wait for a slow reader
 	SendQueueBytes   int           // 1 MiB, and always room for one frame
@@ -92,9 +92,19 @@ type Config struct {
 }
 
 const (
-	defaultProtocol = "game.v1"
-	minQueueBytes   = 1 << 20
+	defaultProtocol  = "game.v1"
+	minQueueBytes    = 1 << 20
+	defaultHandshake = 10 * time.Second
 )
+
+// shake is the time for a TLS or HTTP handshake, which has an end even where a
+// login has none.
+func (l *Limits) shake() time.Duration {
+	if l.HandshakeTimeout > 0 {
+		return l.HandshakeTimeout
+	}
+	return defaultHandshake
+}
 
 func (l Limits) withDefaults(maxFrame int) Limits {
 	orInt := func(p *int, d int) {
@@ -109,7 +119,7 @@ func (l Limits) withDefaults(maxFrame int) Limits {
 	}
 	orInt(&l.MaxConnections, 10000)
 	orInt(&l.MaxPerIP, 256)
-	orTime(&l.HandshakeTimeout, 10*time.Second)
+	orTime(&l.HandshakeTimeout, defaultHandshake)
 	orTime(&l.IdleTimeout, time.Minute)
 	orInt(&l.SendQueue, 512)
 	orInt(&l.SendQueueBytes, minQueueBytes)

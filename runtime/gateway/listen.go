@@ -54,7 +54,7 @@ func (g *Gateway) serveStream(l *Listener, raw *slotConn) {
 		return
 	}
 	began := g.now()
-	ctx, cancel := context.WithTimeout(g.ctx, g.limits.HandshakeTimeout)
+	ctx, cancel := context.WithTimeout(g.ctx, g.limits.shake())
 	conn := tls.Server(raw, l.TLS)
 	err := conn.HandshakeContext(ctx)
 	cancel()
@@ -158,8 +158,8 @@ func (g *Gateway) serveWeb(l *Listener, in *admitting) {
 	}
 	server := &http.Server{
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.serveRequest(l, w, r) }),
-		ReadHeaderTimeout: g.limits.HandshakeTimeout,
-		IdleTimeout:       g.limits.HandshakeTimeout,
+		ReadHeaderTimeout: g.limits.shake(),
+		IdleTimeout:       g.limits.shake(),
 		MaxHeaderBytes:    maxWebHeader,
 		ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
@@ -188,25 +188,28 @@ func (g *Gateway) serveRequest(l *Listener, w http.ResponseWriter, r *http.Reque
 		http.NotFound(w, r)
 		return
 	}
-	// The hand-over ends what ConnState counts; from here on this does.
-	g.wg.Add(1)
-	defer g.wg.Done()
 	raw := r.Context().Value(connKey{}).(*slotConn)
-	began := g.now()
 	web := &webLink{raw: raw}
-	c := g.newClient(web, WebSocket, raw.RemoteAddr(), began)
+	c := g.newClient(web, WebSocket, raw.RemoteAddr(), g.now())
+	// The hand-over in Accept ends what ConnState counts; from here on this does.
+	g.wg.Add(1)
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{
 		OriginPatterns: l.Origins,
 		OnPongReceived: func(context.Context, []byte) { c.seen.Store(int64(g.now())) },
 	})
 	if err != nil {
+		g.wg.Done()
 		g.log.Debug("no WebSocket", "service", "gateway", "gateway", string(g.id), "address", raw.RemoteAddr().String(), "err", err)
 		return // Accept has answered
 	}
-	defer raw.Close()
-	defer conn.CloseNow() // the library's own state; the socket is closed by then
 	// Frames are checked one by one as they are read; a message may hold many.
 	conn.SetReadLimit(-1)
 	web.conn = conn
-	c.run()
+	// The server's goroutine has grown a stack that an idle session does not need.
+	go func() {
+		defer g.wg.Done()
+		defer raw.Close()
+		defer conn.CloseNow() // the library's own state; the socket is closed by then
+		c.run()
+	}()
 }

@@ -100,3 +100,12 @@ func protect(L *lua.LState, nargs, nret int) *lua.ApiError {
 	}
 	return api
 }
+
+// Stack describes the Lua frames of the turn that called the Go function with
+// L, innermost first, for a report that is written while it waits.
+func Stack(L *lua.LState) string {
+	if th := VMOf(L).cur; th != nil {
+		return th.traceback(0)
+	}
+	return ""
+}

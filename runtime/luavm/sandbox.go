@@ -27,6 +27,9 @@ type libraries struct {
 	next       *lua.LFunction
 	ipairsNext *lua.LFunction
 	nothing    *lua.LFunction
+
+	shared map[*lua.LTable]struct{}  // every table above
+	twins  map[lua.LValue]lua.LValue // inert -> live; see reload.go
 }
 
 func newLibraries(w *World) (*libraries, error) {
@@ -80,6 +83,7 @@ func newLibraries(w *World) (*libraries, error) {
 	*l.idle = *T.G // shares builtinMts, which nobody writes to from now on
 	l.idle.Registry = T.CreateTable(0, 0)
 	l.idle.MainThread, l.idle.CurrentThread = l.thread, l.thread
+	l.know()
 	return l, nil
 }
 
@@ -189,7 +193,7 @@ func inertLib(lib Lib, pure []string, path string) Lib {
 		case Resolver:
 			out[key] = Resolver(func(L *lua.LState, key string) lua.LValue { return VMOf(L).world.libs.nothing })
 		case func(*lua.LState) int, lua.LGFunction, *lua.LFunction:
-			out[key] = func(*lua.LState) int { return 0 }
+			out[key] = hold
 		}
 	}
 	return out

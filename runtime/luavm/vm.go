@@ -50,6 +50,7 @@ type VM struct {
 	strings    *lua.LTable  // this VM's own string table, once a script used it
 	badScript  *ScriptError // what require met last, for Load
 	ran        uint64       // turns that ended
+	kept       []lua.LValue // handed to the inert shield; see Kept
 	closed     bool
 }
 

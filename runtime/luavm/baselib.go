@@ -430,10 +430,9 @@ func parseBase(s string, base int) lua.LValue {
 // unpack refuses what no stack can take before it fills one.
 func unpack(L *lua.LState) int {
 	t := L.CheckTable(1)
-	i := L.OptInt(2, 1)
-	j := t.Len()
+	i, j := toInt64(L.OptNumber(2, 1)), int64(t.Len())
 	if L.Get(3) != lua.LNil {
-		j = L.CheckInt(3)
+		j = toInt64(L.CheckNumber(3))
 	}
 	if i > j {
 		return 0
@@ -444,7 +443,7 @@ func unpack(L *lua.LState) int {
 	for k := i; ; k++ {
 		L.Push(t.RawGet(lua.LNumber(k)))
 		if k == j {
-			return j - i + 1
+			return int(j-i) + 1
 		}
 	}
 }

@@ -219,3 +219,15 @@ func orBlank(s string) string {
 	}
 	return s
 }
+
+// addCompletion lets cobra make its completion verb and words it like ours.
+func addCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.Short = "print the completion script of a shell"
+			c.Example = "  source <(shield completion bash)\n  shield completion zsh > ~/.zfunc/_shield\n  shield completion fish > ~/.config/fish/completions/shield.fish"
+			c.Long = "Prints the script that completes verbs, flags, and the nodes, services and sessions of a running project."
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/term"
@@ -35,7 +36,8 @@ type IO struct {
 	Signals <-chan os.Signal
 	Exit    func(code int)
 
-	taken chan struct{}
+	taken atomic.Bool
+	relay chan os.Signal // to the verb that has taken the signals
 }
 
 // osIO is the IO of the process.
@@ -56,7 +58,6 @@ func osIO() *IO {
 		Color:   "auto",
 		Signals: signals,
 		Exit:    os.Exit,
-		taken:   make(chan struct{}),
 	}
 	if io.OutTTY {
 		if w, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
@@ -66,13 +67,11 @@ func osIO() *IO {
 	return io
 }
 
-// TakeSignals hands the interrupts to a verb that has its own idea of them. The
-// context is no longer cancelled by them. It may be called once.
+// TakeSignals hands the interrupts to a verb that has its own idea of them: from
+// now on none of them cancels the context. None is lost on the way.
 func (io *IO) TakeSignals() <-chan os.Signal {
-	if io.taken != nil {
-		close(io.taken)
-	}
-	return io.Signals
+	io.taken.Store(true)
+	return io.relay
 }
 
 // Getenv looks name up in the environment.

@@ -122,7 +122,7 @@ func freshToken() string {
 // checkProjectName refuses names that make bad folders or bad service names, and
 // suggests one that is fine.
 func checkProjectName(name string) error {
-	if good := projectName(name); good != name {
+	if good := projectName(name); good != name || name == "" {
 		if good == "" {
 			good = "mygame"
 		}

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,7 @@ var verbs = []func(io *IO) *cobra.Command{
 	newCheck,
 	newConfig,
 	newExplain,
+	newConsole,
 	newDoctor,
 	newVersion,
 }
@@ -80,6 +82,7 @@ func newRoot(io *IO) *cobra.Command {
 		root.AddCommand(make(io))
 	}
 	addHelp(root, io)
+	addCompletion(root)
 	addVersionFlag(root)
 	return root
 }
@@ -123,29 +126,37 @@ func run(ctx context.Context, args []string, io *IO) (exit int) {
 	return exit
 }
 
-// watchSignals cancels at the first interrupt and leaves at the second.
+// watchSignals cancels at the first interrupt and leaves at the second, or hands
+// them to the verb that has taken them over.
 func watchSignals(ctx context.Context, cancel context.CancelCauseFunc, io *IO) (stop func()) {
 	if io.Signals == nil {
 		return func() {}
 	}
 	done := make(chan struct{})
-	go func() {
-		for n := 0; ; n++ {
+	io.relay = make(chan os.Signal, 4)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for n := 0; ; {
 			select {
-			case <-io.Signals:
-				if n > 0 {
-					io.Exit(exitInterrupted)
-					return
-				}
-				cancel(errInterrupted)
-			case <-io.taken:
-				return
 			case <-done:
 				return
+			case sig := <-io.Signals:
+				switch n++; {
+				case io.taken.Load():
+					select {
+					case io.relay <- sig:
+					default: // the verb has more of them than it looks at
+					}
+				case n > 1:
+					io.Exit(exitInterrupted)
+					return
+				default:
+					cancel(errInterrupted)
+				}
 			}
 		}
-	}()
-	return func() { close(done) }
+	})
+	return func() { close(done); wg.Wait() }
 }
 
 func verbPath(cmd *cobra.Command) string {

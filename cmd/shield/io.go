@@ -74,6 +74,15 @@ func (io *IO) TakeSignals() <-chan os.Signal {
 	return io.relay
 }
 
+// Within is io for a part of a verb that works in another folder and hears
+// other signals.
+func (io *IO) Within(dir string, signals <-chan os.Signal) *IO {
+	return &IO{
+		In: io.In, Out: io.Out, Err: io.Err, InTTY: io.InTTY, OutTTY: io.OutTTY, ErrTTY: io.ErrTTY, Width: io.Width,
+		Environ: io.Environ, Dir: dir, Color: io.Color, Signals: signals, Exit: io.Exit,
+	}
+}
+
 // Getenv looks name up in the environment.
 func (io *IO) Getenv(name string) string {
 	for i := len(io.Environ) - 1; i >= 0; i-- {

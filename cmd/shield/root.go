@@ -22,6 +22,9 @@ import (
 // new verb is a new line here.
 var verbs = []func(io *IO) *cobra.Command{
 	newNew,
+	newDev,
+	newRun,
+	newDemo,
 	newCheck,
 	newConfig,
 	newExplain,

@@ -72,7 +72,9 @@ func Line(st Style, row *shield.LogRow) []byte {
 	fmt.Fprintf(&b, " %-12s ", orDash(clean(row.Service)))
 	first, rest, _ := strings.Cut(strings.TrimRight(row.Text, "\n"), "\n")
 	b.WriteString(clean(first))
-	writeFields(&b, st, row.Fields)
+	if row.Event == "" { // an event's sentence says it all; its fields are for programs
+		writeFields(&b, st, row.Fields)
+	}
 	b.WriteByte('\n')
 	for rest != "" {
 		var line string

@@ -1,0 +1,181 @@
+package devserver
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"shield/runtime/config"
+	"shield/runtime/control"
+	"shield/runtime/node"
+	"shield/runtime/shield"
+)
+
+// member is one node of this process: what it takes to start it, and the node
+// while it runs. A dev node can be stopped and started again on its address.
+type member struct {
+	server  *Server
+	id      shield.NodeID
+	project *config.Config
+	addr    string // of its UDP socket; "" without a cluster
+
+	mu    sync.Mutex // one action at a time; not held while a node is asked
+	conn  net.PacketConn
+	node  *node.Node // the last one, also after it ended
+	alive bool
+	watch sync.WaitGroup // the goroutine that waits for node.Failed
+}
+
+// bind takes the UDP socket.
+func (m *member) bind(address string) error {
+	conn, err := net.ListenPacket("udp", wildcard(address))
+	if err != nil {
+		return bindError("udp", address, "cluster.listen", err)
+	}
+	m.conn, m.addr = conn, conn.LocalAddr().String()
+	return nil
+}
+
+func wildcard(address string) string {
+	if host, port, err := net.SplitHostPort(address); err == nil && host == "*" {
+		return ":" + port
+	}
+	return address
+}
+
+// open makes the node and binds its gateways.
+func (m *member) open() error {
+	s := m.server
+	cfg := node.Config{
+		Project: m.project,
+		Files:   s.files,
+		Log:     s.cfg.Log.Logger(m.id),
+		Conn:    m.conn,
+		Listen:  listenTCP,
+		Dev:     s.cfg.Mode == control.ModeDev,
+		Changed: s.nodeChanged,
+		Getenv:  os.LookupEnv,
+		Call:    func(row shield.CallRow) { s.calls.Append(row) },
+		Calls:   s.calls.Watched,
+	}
+	if m.conn != nil {
+		cfg.Epochs = node.EpochFile(filepath.Join(m.project.Dir, control.StateDir, string(m.id)+".epoch"))
+	}
+	n, err := node.New(cfg)
+	if err != nil {
+		return fmt.Errorf("%s: %w", m.id, err)
+	}
+	m.node = n
+	return nil
+}
+
+func listenTCP(network, address string) (net.Listener, error) {
+	ln, err := net.Listen(network, wildcard(address))
+	if err != nil {
+		return nil, bindError(network, address, "gateways.network", err)
+	}
+	return ln, nil
+}
+
+func (m *member) start(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.node.Start(ctx); err != nil {
+		return fmt.Errorf("%s: %w", m.id, err)
+	}
+	m.alive = true
+	n := m.node
+	if failed := n.Failed(); failed != nil {
+		m.watch.Go(func() {
+			<-failed
+			if err := n.Err(); err != nil {
+				m.server.fail(fmt.Errorf("%s: %w", m.id, err))
+			}
+		})
+	}
+	return nil
+}
+
+// running gives the node while it runs.
+func (m *member) running() (*node.Node, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.node, m.alive
+}
+
+func (m *member) drain(ctx context.Context) error {
+	n, ok := m.running()
+	if !ok {
+		return nil
+	}
+	if err := n.Drain(ctx); err != nil {
+		return fmt.Errorf("drain %s: %w", m.id, err)
+	}
+	return nil
+}
+
+// stop ends the node; nil when it does not run.
+func (m *member) stop(ctx context.Context) error {
+	return m.end(func(n *node.Node) error { return n.Stop(ctx) })
+}
+
+// kill ends the node as a crash would be seen from outside.
+func (m *member) kill() error { return m.end((*node.Node).Kill) }
+
+func (m *member) end(how func(*node.Node) error) error {
+	m.mu.Lock()
+	n, was := m.node, m.alive
+	m.alive = false
+	m.mu.Unlock()
+	if !was {
+		return nil
+	}
+	err := how(n)
+	m.watch.Wait()
+	if err != nil {
+		return fmt.Errorf("stop %s: %w", m.id, err)
+	}
+	return nil
+}
+
+// again starts a new node on the old address. The old one has ended.
+func (m *member) again(ctx context.Context) error {
+	m.mu.Lock()
+	if m.alive {
+		m.mu.Unlock()
+		return shield.Errorf(shield.PermissionDenied, "%s runs; stop or kill it first", m.id)
+	}
+	var err error
+	if m.addr != "" {
+		err = m.bind(m.addr)
+	}
+	if err == nil {
+		err = m.open()
+	}
+	m.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return m.start(ctx)
+}
+
+// close frees what a node that never started holds.
+func (m *member) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.node == nil {
+		if m.conn != nil {
+			m.conn.Close()
+		}
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := m.node.Stop(ctx); err != nil { // does nothing where it was stopped before
+		m.server.log.Warn("a node did not end in time", "service", "node", "node", string(m.id), "err", err)
+	}
+}

@@ -1,0 +1,94 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"shield/runtime/config"
+	"shield/runtime/shield"
+)
+
+// Kick closes one session of this node's gateways.
+func (n *Node) Kick(id shield.SessionID, reason string) error {
+	for _, g := range n.gateways {
+		if _, ok := g.Session(id); ok {
+			return g.CloseSession(shield.ClientRef{Gateway: g.ID(), Session: id}, reason)
+		}
+	}
+	return shield.Errorf(shield.SessionClosed, "kick %s: node %s has no such session", id, n.id)
+}
+
+// ClockShift is how far the business clock is from the wall clock.
+func (n *Node) ClockShift() time.Duration { return time.Duration(n.shift.Load()) }
+
+// SetClockShift moves the business clock: shield.now, os.time and os.date.
+// Timers and deadlines never move.
+func (n *Node) SetClockShift(d time.Duration) {
+	n.shift.Store(int64(d))
+	if n.services != nil {
+		n.services.SetClockOffset(d)
+	}
+}
+
+// Now is the business clock.
+func (n *Node) Now() time.Time { return time.Now().Add(n.ClockShift()) }
+
+// SetRoutes swaps the RPC routes of every gateway and of client_rpc, or of none.
+func (n *Node) SetRoutes(t *shield.RPCTable) error {
+	old := n.routes.Load()
+	for i, g := range n.gateways {
+		if err := g.SetRoutes(t); err != nil {
+			for _, back := range n.gateways[:i] {
+				err = errors.Join(err, back.SetRoutes(old))
+			}
+			return err
+		}
+	}
+	n.routes.Store(t)
+	return nil
+}
+
+// checkHandlers finds routes of rpc.yaml whose handler is missing in the script
+// that must have it, all at once.
+func (n *Node) checkHandlers() error {
+	scripts := map[shield.Name]string{}
+	for _, s := range n.cfg.Project.Services {
+		scripts[s.Name] = s.Script
+	}
+	methods := map[shield.Name][]string{}
+	var problems config.Problems
+	for _, r := range n.cfg.Project.RPC {
+		if r.Dir != shield.ClientToServer {
+			continue
+		}
+		of, ok := methods[r.Service]
+		if !ok {
+			var err error
+			if of, err = n.services.ScriptMethods(scripts[r.Service]); err != nil {
+				return fmt.Errorf("look for the handlers of rpc.yaml in %s: %w", scripts[r.Service], err)
+			}
+			methods[r.Service] = of
+		}
+		if slices.Contains(of, r.Handler) {
+			continue
+		}
+		problems = append(problems, config.Problem{
+			Pos: r.Pos, Path: "routes[" + r.Name + "].handler",
+			Message: fmt.Sprintf("%s has no method %q", scripts[r.Service], r.Handler),
+			Cure:    handlerCure(shield.Nearest(r.Handler, of), r.Handler),
+		})
+	}
+	if len(problems) > 0 {
+		return problems
+	}
+	return nil
+}
+
+func handlerCure(near, handler string) string {
+	if near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return fmt.Sprintf("add `function M.%s(ctx, client, request)`", handler)
+}

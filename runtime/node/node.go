@@ -1,0 +1,307 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"shield/runtime/cluster"
+	"shield/runtime/config"
+	"shield/runtime/gateway"
+	"shield/runtime/luavm"
+	"shield/runtime/service"
+	"shield/runtime/shield"
+)
+
+// Config is what a Node is made of.
+type Config struct {
+	// Project is the configuration for this node: cluster.node_id names it, or
+	// is empty for a node without a cluster.
+	Project *config.Config
+	Files   luavm.Files                      // the project's scripts
+	FS      luavm.FS                         // what scripts may touch; nil = nothing
+	Getenv  func(name string) (string, bool) // os.getenv of scripts; nil = nothing
+	Log     *slog.Logger
+	// Conn is the UDP socket of the cluster; nil without one. Owned.
+	Conn net.PacketConn
+	// Listen makes the gateways' listeners; net.Listen by default.
+	Listen func(network, address string) (net.Listener, error)
+	Epochs cluster.EpochStore // nil: the wall clock alone decides
+	Dev    bool               // waits that can't end are looked for
+	Seed   int64              // of the services' math.random; 0 = random
+
+	// Changed hears, from any goroutine, that rows of a part are different now;
+	// it must not block. May be nil.
+	Changed func(Part)
+	// Call hears of every finished call from at most a second after Calls began
+	// to say that somebody looks; until then calls are not looked at. Call must not
+	// block. Both may be nil.
+	Call  func(shield.CallRow)
+	Calls func() bool
+}
+
+// Part is a kind of rows.
+type Part string
+
+const (
+	PartNodes    Part = "nodes"
+	PartRoutes   Part = "routes"
+	PartServices Part = "services"
+	PartSessions Part = "sessions"
+)
+
+// Node is one runtime instance. Use New.
+type Node struct {
+	cfg      Config
+	id       shield.NodeID
+	epoch    shield.NodeEpoch
+	log      *slog.Logger
+	services *service.Runtime
+	cluster  *cluster.Cluster // nil without one
+	gateways []*gateway.Gateway
+	guests   guests
+	routes   atomic.Pointer[shield.RPCTable]
+	shift    atomic.Int64 // of the business clock, nanoseconds
+	intent   atomic.Pointer[shield.Intent]
+	started  time.Time
+	count    counters
+	callRate atomic.Uint64 // calls a second, as the bits of a float64
+	watching bool          // of tellPeers
+
+	// inbound is services for what arrives from other nodes, which may be before
+	// they run.
+	inbound atomic.Pointer[service.Runtime]
+
+	info     sync.WaitGroup // the goroutine that tells peers about this node
+	stopInfo context.CancelFunc
+	ending   sync.Mutex // one Stop at a time
+	ended    bool
+}
+
+type counters struct {
+	lostPushes    atomic.Int64
+	refusedFrames atomic.Int64
+}
+
+// ID is this node's id; shield.LocalNode without a cluster.
+func (n *Node) ID() shield.NodeID { return n.id }
+
+// Epoch is this node's epoch, final after Start.
+func (n *Node) Epoch() shield.NodeEpoch { return n.epoch }
+
+// Runtime gives the services of this node to what reloads and inspects them.
+func (n *Node) Runtime() *service.Runtime { return n.services }
+
+// Failed is closed when the node can't go on: a peer refused it as a duplicate.
+// Err then says why. It is nil without a cluster.
+func (n *Node) Failed() <-chan struct{} {
+	if n.cluster == nil {
+		return nil
+	}
+	return n.cluster.Done()
+}
+
+// Err says why Failed is closed; nil after an orderly Stop.
+func (n *Node) Err() error {
+	if n.cluster == nil {
+		return nil
+	}
+	return n.cluster.Err()
+}
+
+// Start joins the cluster, starts the services in their order, and opens the
+// gateways last. On failure everything that ran is stopped again.
+func (n *Node) Start(ctx context.Context) (err error) {
+	n.started = time.Now()
+	defer func() {
+		if err != nil {
+			stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+			defer cancel()
+			err = errors.Join(err, n.Stop(stop))
+		}
+	}()
+	if n.cluster != nil {
+		if err := n.cluster.Start(ctx); err != nil {
+			return fmt.Errorf("join the cluster: %w", err)
+		}
+		n.epoch = n.cluster.Epoch()
+	}
+	if err := n.buildServices(); err != nil {
+		return err
+	}
+	if err := n.services.Start(ctx, specsOf(n.cfg.Project, n.id)); err != nil {
+		return fmt.Errorf("start the services: %w", err)
+	}
+	if err := n.checkHandlers(); err != nil {
+		return err
+	}
+	for _, g := range n.gateways {
+		if err := g.Start(); err != nil {
+			return fmt.Errorf("open gateway %s: %w", g.ID(), err)
+		}
+	}
+	infoCtx, cancel := context.WithCancel(context.Background())
+	n.stopInfo = cancel
+	n.info.Go(func() { n.tellPeers(infoCtx) })
+	n.setIntent(shield.Serving)
+	return nil
+}
+
+// Drain leaves routing first, then stops taking clients and lets the services
+// finish (on_shutdown), as long as ctx lasts. The node goes on answering what is
+// addressed by handle until Stop.
+func (n *Node) Drain(ctx context.Context) error {
+	n.setIntent(shield.Draining)
+	if n.cluster != nil {
+		n.cluster.Drain()
+	}
+	for _, g := range n.gateways {
+		g.Drain()
+	}
+	n.log.Info("draining: out of routing, waiting for the services to finish", "service", "node", "event", "drain")
+	err := n.services.Drain(ctx)
+	n.changed(PartNodes)
+	return err
+}
+
+// Stop ends everything, in the reverse order of Start, and waits for it as long
+// as ctx lasts. It may be called at any moment and more than once.
+func (n *Node) Stop(ctx context.Context) error {
+	n.ending.Lock()
+	defer n.ending.Unlock()
+	if n.ended {
+		return nil
+	}
+	n.ended = true
+	if n.stopInfo != nil {
+		n.stopInfo()
+		n.info.Wait()
+	}
+	var errs []error
+	for _, g := range n.gateways {
+		errs = append(errs, g.Close(ctx))
+	}
+	if n.services != nil {
+		errs = append(errs, n.services.Stop(ctx))
+	}
+	if n.cluster != nil {
+		errs = append(errs, n.cluster.Close(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// Kill ends the node as a crash would be seen from outside: its socket is gone
+// at once and nobody is told. What lives in this process is still cleaned up.
+func (n *Node) Kill() error {
+	if n.cfg.Conn != nil {
+		n.cfg.Conn.Close()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	return n.Stop(ctx)
+}
+
+func (n *Node) setIntent(i shield.Intent) {
+	n.intent.Store(&i)
+	n.changed(PartNodes)
+}
+
+// Intent is what the node means to do.
+func (n *Node) Intent() shield.Intent {
+	if i := n.intent.Load(); i != nil {
+		return *i
+	}
+	return shield.Serving
+}
+
+func (n *Node) changed(p Part) {
+	if n.cfg.Changed != nil {
+		n.cfg.Changed(p)
+	}
+}
+
+// tellPeers measures the rate of calls and keeps what other nodes' tools show
+// of this node up to date. The cluster sends it only when it differs.
+func (n *Node) tellPeers(ctx context.Context) {
+	t := time.NewTicker(time.Second)
+	defer t.Stop()
+	at, total := time.Now(), n.services.Counters().Calls
+	for {
+		n.watchCalls()
+		if n.cluster != nil {
+			n.cluster.SetInfo(n.summary())
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		now, calls := time.Now(), n.services.Counters().Calls
+		n.callRate.Store(math.Float64bits(float64(calls-total) / now.Sub(at).Seconds()))
+		at, total = now, calls
+	}
+}
+
+// watchCalls has calls looked at while somebody wants to see them.
+func (n *Node) watchCalls() {
+	want := n.cfg.Calls != nil && n.cfg.Calls()
+	if want == n.watching {
+		return
+	}
+	n.watching = want
+	if want {
+		n.services.OnCall(n.cfg.Call)
+	} else {
+		n.services.OnCall(nil)
+	}
+}
+
+// onMember hears of every change of another node's state.
+func (n *Node) onMember(ev cluster.Event) {
+	n.changed(PartNodes)
+	n.changed(PartRoutes)
+	if ev.Node == "" || ev.To != shield.Offline {
+		return
+	}
+	for _, g := range n.gateways {
+		g.NodeGone(ev.Node, ev.Epoch, shield.NodeOffline)
+	}
+	for _, nt := range n.guests.leave(ev.Node, string(shield.NodeOffline)) {
+		if err := n.services.Notice(nt); err != nil {
+			n.log.Debug("notice not delivered", "service", "node", "session", string(nt.Client.Session), "err", err)
+		}
+	}
+}
+
+// onName feeds the table of names that peers see.
+func (n *Node) onName(name shield.Name, id shield.ServiceID, published bool) {
+	if n.cluster != nil {
+		if published {
+			n.cluster.Publish(name, id)
+		} else {
+			n.cluster.Withdraw(name)
+		}
+	}
+	n.changed(PartRoutes)
+	n.changed(PartServices)
+}
+
+// onDead closes the sessions of a service that has ended, here and on the nodes
+// whose gateways own them.
+func (n *Node) onDead(h shield.Handle, code shield.Code) {
+	for _, g := range n.gateways {
+		g.TargetGone(h, code)
+	}
+	for _, c := range n.guests.dead(h) {
+		if err := (edge{n}).Close(c, string(code)); err != nil {
+			n.log.Debug("session not closed", "service", "node", "session", string(c.Session), "err", err)
+		}
+	}
+	n.changed(PartServices)
+}

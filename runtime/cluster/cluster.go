@@ -48,6 +48,7 @@ type Cluster struct {
 	calls    calls
 	info     atomic.Pointer[Info]
 	draining atomic.Bool
+	excused  atomic.Int64 // until when peers' word that they don't hear us counts for nothing
 	stats    stats
 	events   *events
 	civil    civil
@@ -63,7 +64,7 @@ type owned struct {
 	replays  *replays
 	hellos   map[[wire.NonceSize]byte]struct{} // our own, under way: tells a connection to ourselves
 	stopping bool
-	lastTick time.Duration
+	lastRun  time.Duration
 	nextBeat time.Duration
 	nextPoke time.Duration
 	nextTidy time.Duration
@@ -176,7 +177,7 @@ func (c *Cluster) Start(ctx context.Context) error {
 	c.started = true
 	c.warnAtStart()
 	c.settling.Store(c.cfg.Settle > 0)
-	c.own.lastTick = c.now()
+	c.own.lastRun = c.now()
 	go c.runOwner()
 	c.wg.Go(c.acceptLoop)
 	var firsts []chan struct{}

@@ -2,7 +2,6 @@ package cluster_test
 
 import (
 	"errors"
-	"net/netip"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -11,8 +10,6 @@ import (
 	"shield/runtime/cluster"
 	"shield/runtime/shield"
 )
-
-func mustAddr(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
 
 func TestJoin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

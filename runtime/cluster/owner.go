@@ -30,9 +30,11 @@ func (c *Cluster) runOwner() {
 		case <-c.ownerStop:
 			return
 		case cmd := <-c.cmds:
+			c.notice(tick)
 			cmd()
 		case <-ticker.C:
-			c.onTick(tick)
+			c.notice(tick)
+			c.onTick()
 		}
 	}
 }
@@ -58,14 +60,20 @@ func (c *Cluster) post(fn func()) {
 	}
 }
 
-func (c *Cluster) onTick(tick time.Duration) {
-	o := &c.own
+// notice sees that this goroutine, and so the process, did not run for a while,
+// before it handles anything that came meanwhile.
+func (c *Cluster) notice(tick time.Duration) {
 	now := c.now()
-	gap := now - o.lastTick
-	o.lastTick = now
+	gap := now - c.own.lastRun
+	c.own.lastRun = now
 	if gap > max(4*tick, c.lim.suspect/4) {
 		c.wokeUp(gap-tick, now)
 	}
+}
+
+func (c *Cluster) onTick() {
+	o := &c.own
+	now := c.now()
 	for _, m := range slices.Clone(o.members.all) {
 		c.checkMember(m, now)
 	}
@@ -94,6 +102,9 @@ func (c *Cluster) wokeUp(gap, now time.Duration) {
 	for _, m := range c.own.members.all {
 		m.excuse(gap, now)
 	}
+	// What peers have to say about our silence is our own fault until they had
+	// time to hear us again.
+	c.excused.Store(int64(now + c.lim.suspect))
 	for _, cn := range c.conns() {
 		cn.heard.Store(int64(now))
 		cn.mutual.Store(int64(now))
@@ -185,6 +196,9 @@ func (c *Cluster) ownHeartbeat(cn *conn, heard time.Duration) {
 		return
 	}
 	m := c.own.members.byID[p.id]
+	if c.now() < time.Duration(c.excused.Load()) {
+		heard = 0
+	}
 	switch {
 	case heard >= c.lim.offline:
 		c.move(m, onSilent, fmt.Sprintf("it lives but has not heard us for %v: one direction is cut", heard))

@@ -80,6 +80,10 @@ func (cn *conn) onHeartbeat(h wire.Heartbeat) {
 	c, p := cn.c, cn.peer
 	c.stats.rxHeartbeats.Add(1)
 	deaf := h.Heard >= c.lim.suspect
+	late := deaf
+	if deaf && c.now() < time.Duration(c.excused.Load()) {
+		deaf = false
+	}
 	cn.deaf.Store(deaf)
 	if !deaf {
 		cn.mutual.Store(int64(c.now()))
@@ -91,7 +95,7 @@ func (cn *conn) onHeartbeat(h wire.Heartbeat) {
 	p.mu.RLock()
 	state := p.state
 	p.mu.RUnlock()
-	if deaf || state != shield.Online {
+	if late || state != shield.Online {
 		// Tell it at once that we hear it: then it need not wait for our next
 		// heartbeat to take us back.
 		c.sendHeartbeat(cn)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -168,6 +169,13 @@ func (w *world) make(id string, host int, peers ...int) *testNode {
 // start starts a node and waits for Start.
 func (n *testNode) start() error {
 	n.w.t.Helper()
+	n.prepare()
+	return n.c.Start(context.Background())
+}
+
+// prepare gives the node its socket and its cluster.
+func (n *testNode) prepare() {
+	n.w.t.Helper()
 	tr, err := transport.New(transport.Config{Conn: n.w.endpoint(n.addr), Node: n.id, Token: n.cfg.Auth.Token, Log: n.cfg.Log})
 	if err != nil {
 		n.w.t.Fatal(err)
@@ -181,7 +189,6 @@ func (n *testNode) start() error {
 	n.w.mu.Lock()
 	n.w.nodes = append(n.w.nodes, n)
 	n.w.mu.Unlock()
-	return n.c.Start(context.Background())
 }
 
 func (w *world) start(id string, host int, peers ...int) *testNode {
@@ -390,3 +397,7 @@ func (b *logBuffer) String() string {
 func (b *logBuffer) has(text string) bool { return strings.Contains(b.String(), text) }
 
 func addrOf(host int) string { return fmt.Sprintf("10.0.0.%d:9000", host) }
+
+func mustAddr(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
+
+func mustUDP(s string) *net.UDPAddr { return net.UDPAddrFromAddrPort(mustAddr(s)) }

@@ -241,3 +241,42 @@ func heapAndStacks() int64 {
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc + m.StackInuse)
 }
+
+// BenchmarkBroadcast pushes one frame to every one of 2000 sessions; an op is
+// one broadcast, all of it written.
+func BenchmarkBroadcast(b *testing.B) {
+	r := benchRig(b, TCP, "raw")
+	const n = 2000
+	var refs []shield.ClientRef
+	var conns []net.Conn
+	defer func() {
+		for _, c := range conns {
+			c.Close()
+		}
+	}()
+	for range n {
+		conns = append(conns, bareClient(b, r))
+	}
+	for r.Count() < n {
+		time.Sleep(time.Millisecond) // sessions open on goroutines of the gateway
+	}
+	for _, c := range r.all() {
+		refs = append(refs, c.ref)
+	}
+	body := make([]byte, 64)
+	rounds := int64(0)
+	var most time.Duration
+	for b.Loop() {
+		start := time.Now()
+		for _, ref := range refs {
+			r.Push(&shield.Push{Client: ref, Route: rPos, Body: body})
+		}
+		rounds++
+		for r.Counters()[cFramesOut] < rounds*n {
+			runtime.Gosched()
+		}
+		most = max(most, time.Since(start))
+	}
+	b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(rounds), "ms/broadcast")
+	b.ReportMetric(float64(most.Milliseconds()), "max-ms")
+}

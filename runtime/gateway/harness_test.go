@@ -306,7 +306,7 @@ var hellos atomic.Int64
 // enter opens a session and gives its ref: the auth service hears a login.
 func (r *rig) enter(b *bot) shield.ClientRef {
 	r.t.Helper()
-	tag := fmt.Sprintf("hello %d", hellos.Add(1))
+	tag := fmt.Sprintf(`"hello %d"`, hellos.Add(1)) // JSON too
 	b.send(rLogin, tag)
 	return r.router.wait(r.t, "login", func(e event) bool { return e.kind == "frame" && e.body == tag }).ref
 }

@@ -18,7 +18,7 @@ import (
 // controlVerbs makes the verbs that talk to a running project.
 func controlVerbs() []func(io *IO) *cobra.Command {
 	return append(newNodeActions(), newStatus, newNodes, newRoutes, newServices, newSessions, newLogs,
-		newCall, newEval, newReload, newWait, newDrain, newLogLevel, newClock)
+		newCall, newEval, newReload, newWait, newDrain, newLogLevel, newClock, newClient)
 }
 
 // attach finds the running project. Every verb that talks to one begins here.

@@ -15,7 +15,7 @@ var errEnd = errors.New("end of lines")
 type Feed struct {
 	mu    sync.Mutex
 	lines []string
-	over  bool
+	over  error         // why no line follows; nil = some may
 	more  chan struct{} // closed at the next change
 }
 
@@ -25,8 +25,14 @@ func NewFeed() *Feed { return &Feed{more: make(chan struct{})} }
 // Add appends a line.
 func (f *Feed) Add(line string) { f.change(func() { f.lines = append(f.lines, line) }) }
 
-// End says that no line will follow.
-func (f *Feed) End() { f.change(func() { f.over = true }) }
+// End says that no line will follow, and with an error why: then the scripts
+// that come to it fail with it.
+func (f *Feed) End(err error) {
+	if err == nil {
+		err = errEnd
+	}
+	f.change(func() { f.over = err })
+}
 
 func (f *Feed) change(do func()) {
 	f.mu.Lock()
@@ -36,25 +42,25 @@ func (f *Feed) change(do func()) {
 	f.more = make(chan struct{})
 }
 
-// at gives line i, or end, or else a channel that closes when there may be one.
-func (f *Feed) at(i int) (line string, end bool, more <-chan struct{}) {
+// at gives line i, or why there is none, or else a channel that closes when
+// there may be one.
+func (f *Feed) at(i int) (line string, end error, more <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
 	case i < len(f.lines):
-		return f.lines[i], false, nil
-	case f.over:
-		return "", true, nil
+		return f.lines[i], nil, nil
+	case f.over != nil:
+		return "", f.over, nil
 	}
-	return "", false, f.more
+	return "", nil, f.more
 }
 
 // maxLineBytes bounds one line: a frame can't be longer either.
 const maxLineBytes = 16 << 20
 
-// ReadLines adds all lines of r and then ends the feed.
-func (f *Feed) ReadLines(r io.Reader) error {
-	defer f.End()
+// ReadAll adds all lines of r, as they come. It does not end the feed.
+func (f *Feed) ReadAll(r io.Reader) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLineBytes)
 	for lines.Scan() {

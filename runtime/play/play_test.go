@@ -121,9 +121,10 @@ func config(s *server) Config { return Config{Address: s.ln.Addr().String(), Rou
 func play(t *testing.T, cfg Config, lines string, change func(*Script)) ([]string, error) {
 	t.Helper()
 	f := NewFeed()
-	if err := f.ReadLines(strings.NewReader(lines)); err != nil {
+	if err := f.ReadAll(strings.NewReader(lines)); err != nil {
 		t.Fatal(err)
 	}
+	f.End(nil)
 	var told []string
 	s := &Script{Config: cfg, Lines: f, Expect: 2 * time.Second, Linger: 50 * time.Millisecond,
 		Tell: func(e Event) {
@@ -269,7 +270,11 @@ func TestWebSocket(t *testing.T) {
 func TestCrowd(t *testing.T) {
 	s := listen(t, echo)
 	f := NewFeed()
-	go f.ReadLines(strings.NewReader("auth.login {\"name\":\"bot-{n}\"}\nexpect auth.login_ok {\"name\":\"bot-{n}\"}\n"))
+	go func() {
+		f.Add(`auth.login {"name":"bot-{n}"}`)
+		f.Add(`expect auth.login_ok {"name":"bot-{n}"}`)
+		f.End(nil)
+	}()
 	pushes := map[int]string{}
 	res := Crowd{Count: 50, Dials: 8, Script: Script{Config: config(s), Lines: f, Tell: func(e Event) {
 		if e.Kind == EventPush {
@@ -289,7 +294,7 @@ func TestACrowdThatCanNotConnectFails(t *testing.T) {
 	addr := ln.Addr().String()
 	ln.Close()
 	f := NewFeed()
-	f.End()
+	f.End(nil)
 	res := Crowd{Count: 40, Script: Script{Config: Config{Address: addr}, Lines: f, Tell: func(Event) {}}}.Run(t.Context())
 	if res.OK != 0 || len(res.Failed) != 40 || res.Worst() == nil {
 		t.Errorf("result = %+v", res)

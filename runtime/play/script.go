@@ -117,10 +117,7 @@ func (s *Script) next(ctx context.Context, i int) (string, error) {
 	for {
 		line, end, more := s.Lines.at(i)
 		if more == nil {
-			if end {
-				return "", errEnd
-			}
-			return line, nil
+			return line, end
 		}
 		if s.gone != nil { // lines may still say expect-close or reconnect
 			if s.Lively {

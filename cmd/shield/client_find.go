@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+
+	"shield/runtime/config"
+	"shield/runtime/play"
+	"shield/runtime/shield"
+	"shield/runtime/wire"
+)
+
+// clientConfig finds out where to connect and what is spoken there: the address
+// from the running project unless it is given, the rest from its files.
+func clientConfig(ctx context.Context, io *IO, f clientFlags, a []string) (play.Config, error) {
+	if f.count < 1 {
+		return play.Config{}, fail(exitUsage, "shield client --count 10", "--count %d: want 1 or more", f.count)
+	}
+	opts, err := projectOptions(io, f.config)
+	if err != nil {
+		return play.Config{}, err
+	}
+	opts.Dev = true // the nodes, whose keys and peers may be missing here, are none of our business
+	project, err := loadProject(io, opts)
+	if err != nil {
+		return play.Config{}, err
+	}
+	address, name := "", gatewayName(f.gateway)
+	if len(a) == 1 {
+		address = a[0]
+	} else if address, name, err = runningGateway(ctx, io, f.gateway); err != nil {
+		return play.Config{}, err
+	}
+	u, err := play.ParseAddress(address)
+	if err != nil {
+		return play.Config{}, fail(exitUsage, "shield client 127.0.0.1:7001", "%w", err)
+	}
+	gw, err := gatewayOf(project, name, u)
+	if err != nil {
+		return play.Config{}, err
+	}
+	if gw.Network.WSPath != "" && u.Path == "" && strings.HasPrefix(u.Scheme, "ws") {
+		u.Path = gw.Network.WSPath
+	}
+	p := gw.Network.Protocol
+	return play.Config{
+		Address: u.String(),
+		TLS:     &tls.Config{InsecureSkipVerify: f.insecure}, //nolint:gosec // the flag says so
+		Format: wire.Client{RouteIDBytes: p.Envelope.RouteIDBytes, LengthBytes: p.Envelope.LengthBytes,
+			LittleEndian: p.Envelope.Endian == "little", MaxFrameSize: p.Envelope.MaxFrameSize},
+		Codec:  p.Body.Provider,
+		Routes: project.Table(),
+	}, nil
+}
+
+// gatewayName is the name in shield.yaml of what --gateway says.
+func gatewayName(s string) string {
+	if _, name, ok := strings.Cut(s, ":"); ok {
+		return name
+	}
+	return s
+}
+
+// runningGateway asks the running project for a gateway's address. Plain TCP is
+// taken first.
+func runningGateway(ctx context.Context, io *IO, want string) (address, name string, err error) {
+	c, err := attach(ctx, io)
+	if err != nil {
+		return "", "", err
+	}
+	defer c.Close()
+	status, err := c.Status(ctx)
+	if err != nil {
+		return "", "", said(err)
+	}
+	var known []string
+	for _, n := range status.Nodes {
+		for _, g := range n.Gateway {
+			known = append(known, string(g.Gateway))
+			if want != "" && string(g.Gateway) != want && g.Gateway.Name() != want {
+				continue
+			}
+			if addr := plainest(g.Addresses); addr != "" && address == "" {
+				address, name = addr, g.Gateway.Name()
+			}
+		}
+	}
+	switch {
+	case address != "":
+		return address, name, nil
+	case len(known) == 0:
+		return "", "", fail(exitFailed, "add gateways: to shield.yaml", "the running project has no gateway")
+	}
+	msg := fmt.Sprintf("no gateway %q with an address", want)
+	if near := shield.Nearest(want, known); near != "" {
+		msg += fmt.Sprintf(" (did you mean %q?)", near)
+	}
+	return "", "", fail(exitUsage, "shield client --gateway "+known[0], "%s; gateways: %s", msg, strings.Join(known, " "))
+}
+
+// plainest picks an address this client can dial.
+func plainest(addresses []string) string {
+	for _, scheme := range []string{"tcp://", "ws://", "tls://", "wss://"} {
+		for _, a := range addresses {
+			if strings.HasPrefix(a, scheme) {
+				return a
+			}
+		}
+	}
+	return ""
+}
+
+// gatewayOf finds the gateway in shield.yaml that an address belongs to: by its
+// name, else by its address, else the only one.
+func gatewayOf(project *config.Config, name string, u *url.URL) (*config.Gateway, error) {
+	var names []string
+	for i := range project.Gateways {
+		g := &project.Gateways[i]
+		names = append(names, g.Name)
+		if name != "" && g.Name == name {
+			return g, nil
+		}
+		for _, listen := range []string{g.Network.TCP, g.Network.TLS, g.Network.WS} {
+			if name == "" && listen != "" && samePort(listen, u.Host) {
+				return g, nil
+			}
+		}
+	}
+	switch {
+	case name == "" && len(project.Gateways) == 1:
+		return &project.Gateways[0], nil
+	case len(names) == 0:
+		return nil, fail(exitInvalid, "add gateways: to shield.yaml", "shield.yaml has no gateway, so there is no protocol to speak")
+	case name == "":
+		return nil, fail(exitUsage, "shield client --gateway "+names[0], "which gateway's protocol is spoken at %s? There are %s", u.Host, strings.Join(names, " "))
+	}
+	return nil, fail(exitUsage, "shield client --gateway "+names[0], "shield.yaml has no gateway %q; it has %s", name, strings.Join(names, " "))
+}
+
+func samePort(a, b string) bool {
+	_, pa, errA := net.SplitHostPort(a)
+	_, pb, errB := net.SplitHostPort(b)
+	return errA == nil && errB == nil && pa == pb && pa != "0"
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	stdio "io"
+	"os"
+
+	"golang.org/x/term"
+
+	"shield/runtime/play"
+)
+
+// events prints what happens to clients: pushes and closes are results, the
+// rest is for people.
+type events struct {
+	io    *IO
+	crowd bool
+	out   stdio.Writer // where a terminal's own writer stands in; nil = io.Out
+}
+
+func (p *events) tell(e play.Event) {
+	io := p.io
+	out := p.out
+	if out == nil {
+		out = io.Out
+	}
+	if io.JSON {
+		if err := io.PrintJSON(e); err != nil {
+			io.Warn("%v", err)
+		}
+		return
+	}
+	who := ""
+	if p.crowd {
+		who = fmt.Sprintf("[%d] ", e.Client)
+	}
+	switch e.Kind {
+	case play.EventPush:
+		body := ""
+		if e.Body != nil {
+			body = " " + clean(string(e.Body))
+		}
+		fmt.Fprintf(out, "%s%s%s\n", who, io.PaintOut(Cyan, clean(e.Name)), body)
+	case play.EventClosed:
+		fmt.Fprintf(out, "%s%s\n", who, io.PaintOut(Yellow, "closed "+clean(e.Text)))
+	case play.EventNote:
+		fmt.Fprintln(p.messages(), cleanLines(e.Text))
+	case play.EventError:
+		fmt.Fprintln(p.messages(), io.PaintErr(Red, clean(e.Text)))
+	case play.EventOpen:
+		if !p.crowd {
+			fmt.Fprintln(p.messages(), io.PaintErr(Faint, "connected to "+clean(e.Text)))
+		}
+	}
+}
+
+// messages is where words for a person go: the prompt, where there is one.
+func (p *events) messages() stdio.Writer {
+	if p.out != nil {
+		return p.out
+	}
+	return p.io.Err
+}
+
+// playCrowd runs many clients and sums up.
+func playCrowd(ctx context.Context, io *IO, f clientFlags, s play.Script) error {
+	res := play.Crowd{Count: f.count, Script: s}.Run(ctx)
+	fmt.Fprintf(io.Err, "%d clients: %d ok, %d failed\n", f.count, res.OK, len(res.Failed))
+	return playedOut(res.Worst())
+}
+
+// playByHand gives a person a prompt. The terminal is in raw mode meanwhile, so
+// that a push does not tear the line that is being typed.
+func playByHand(ctx context.Context, io *IO, s play.Script, feed *play.Feed) error {
+	in, ok := io.In.(*os.File)
+	if !ok {
+		return fail(exitUsage, "", "a prompt needs a terminal")
+	}
+	state, err := term.MakeRaw(int(in.Fd()))
+	if err != nil {
+		return fmt.Errorf("prepare the terminal for a prompt: %w", err)
+	}
+	defer term.Restore(int(in.Fd()), state) //nolint:errcheck // there is nothing else to try
+	screen := term.NewTerminal(struct {
+		stdio.Reader
+		stdio.Writer
+	}{in, io.Out}, "> ")
+	out := &events{io: io, out: screen}
+	s.Tell, s.Lively = out.tell, true
+	s.Linger = 0
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
+	go func() { // it ends with the process: a read of a terminal can't be interrupted
+		for {
+			line, err := screen.ReadLine()
+			if err != nil {
+				feed.End(nil) // Ctrl-D, or Ctrl-C
+				return
+			}
+			feed.Add(line)
+		}
+	}()
+	return playedOut(s.Run(ctx))
+}

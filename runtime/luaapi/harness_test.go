@@ -43,7 +43,13 @@ func (r *recorder) WithGroup(string) slog.Handler            { return r }
 func (r *recorder) Handle(_ context.Context, rec slog.Record) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", rec.Level, rec.Message)
-	rec.Attrs(func(a slog.Attr) bool { fmt.Fprintf(&b, " %s=%v", a.Key, a.Value); return true })
+	rec.Attrs(func(a slog.Attr) bool {
+		if a.Key == "" {
+			return true
+		}
+		fmt.Fprintf(&b, " %s=%v", a.Key, a.Value)
+		return true
+	})
 	r.mu.Lock()
 	r.lines = append(r.lines, b.String())
 	r.mu.Unlock()

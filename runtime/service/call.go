@@ -131,7 +131,7 @@ func (s *Service) await(L *lua.LState, w *wait) {
 		s.park(w)
 	} else {
 		if s.rt.cfg.Dev && s.initialising() {
-			w.stack = stackOf(L)
+			w.stack = luavm.Stack(L)
 		}
 		luavm.Suspend(L, string(w.kind), w)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 
 	"shield/runtime/luavm"
@@ -121,7 +120,7 @@ func (s *Service) report(t *Turn, err *shield.Error) {
 // detail is the traceback of an error, for the log.
 func detail(err *shield.Error) slog.Attr {
 	if d, ok := err.Detail.(string); ok && d != "" {
-		return slog.String("traceback", d)
+		return slog.String("detail", d)
 	}
 	return slog.Attr{}
 }
@@ -220,27 +219,4 @@ func (c *civil) log(s *Service, level slog.Level, msg string, attrs ...slog.Attr
 		attrs = append(attrs, slog.Int("suppressed", dropped))
 	}
 	s.log(level, msg, attrs...)
-}
-
-// stackOf writes the Lua frames of L, innermost first.
-func stackOf(L *lua.LState) string {
-	var b strings.Builder
-	for i := 0; i < 32; i++ {
-		d, ok := L.GetStack(i)
-		if !ok {
-			break
-		}
-		if _, err := L.GetInfo("nSl", d, lua.LNil); err != nil {
-			break
-		}
-		if d.What == "G" {
-			continue
-		}
-		name := d.Name
-		if name == "" {
-			name = "?"
-		}
-		fmt.Fprintf(&b, "  %s:%d: in %s\n", d.Source, d.CurrentLine, name)
-	}
-	return strings.TrimRight(b.String(), "\n")
 }

@@ -33,17 +33,19 @@ type ending struct {
 // for the first. It begins when launch is called.
 func (r *Runtime) create(spec *Spec, name shield.Name, st startup, from *Service) (*Service, *shield.Error) {
 	s := &Service{rt: r, spec: spec, name: name, start: st, lim: spec.Limits.or(r.limits), done: make(chan struct{}), slot: -1}
-	s.handle = shield.Handle{Node: r.cfg.Node, Epoch: r.cfg.Epoch}
+	s.handle = shield.Handle{Node: r.cfg.Node, Epoch: r.cfg.Epoch, ID: r.reg.next()}
 	if from != nil {
-		r.reg.inherit(s, from)
 		s.count.restarts.Store(from.count.restarts.Load() + 1)
-	} else if err := r.reg.add(s); err != nil {
-		return nil, err
+		s.again = true
 	}
 	if spec.Go != nil {
 		s.body = &goBody{s: s, impl: spec.Go()}
 	} else {
 		s.body = newLuaBody(s)
+	}
+	if err := r.reg.add(s, from); err != nil {
+		s.body.close()
+		return nil, err
 	}
 	r.count.started.Add(1)
 	return s, nil
@@ -280,10 +282,12 @@ func (s *Service) succeed() {
 		r.count.callsOfEnded.Add(s.count.calls.Load())
 		n, err := r.create(s.spec, s.name, st, s)
 		if err != nil {
-			s.log(slog.LevelError, "restart failed: "+err.Error())
+			if err.Code != shield.RuntimeStopping {
+				s.log(slog.LevelError, "restart failed: "+err.Error(), slog.String("event", "crash"))
+			}
+			r.reg.remove(s)
 			return
 		}
-		n.again = true
 		n.launch()
 	}, func() { r.reg.remove(s) })
 }

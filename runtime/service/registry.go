@@ -24,6 +24,7 @@ type registry struct {
 	version  uint64                   // of names
 	told     []nameChange             // not told yet
 	telling  bool
+	closed   bool
 }
 
 type nameChange struct {
@@ -55,20 +56,43 @@ func (r *registry) find(id shield.ServiceID) *Service {
 	return s
 }
 
-// add gives s an id and, unless it has no name, reserves that.
-func (r *registry) add(s *Service) *shield.Error {
+// next is a new id.
+func (r *registry) next() shield.ServiceID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.last++
+	return r.last
+}
+
+// add makes s known, complete as it is, and, unless it has no name, reserves
+// that. from is the incarnation that s follows, or nil.
+func (r *registry) add(s, from *Service) *shield.Error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return shield.Errorf(shield.RuntimeStopping, "the node is stopping and starts nothing new")
+	}
+	if from != nil {
+		delete(r.byID, from.handle.ID)
+		if r.reserved[s.name] == from {
+			delete(r.reserved, s.name)
+		}
+	}
 	if s.name != "" {
 		if err := r.free(s.name, s); err != nil {
 			return err
 		}
 		r.reserved[s.name] = s
 	}
-	r.last++
-	s.handle.ID = r.last
 	r.byID[s.handle.ID] = s
 	return nil
+}
+
+// close refuses everything new from now on.
+func (r *registry) close() {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
 }
 
 // free says why name can't be taken by s, or nil. The caller holds the lock.
@@ -80,19 +104,6 @@ func (r *registry) free(name shield.Name, s *Service) *shield.Error {
 		return shield.Errorf(shield.NameConflict, "name %q is reserved by service %s (%s), which is starting", name, h.handle, h.spec.Name)
 	}
 	return nil
-}
-
-// inherit hands the reservation of from's name to s, its next incarnation.
-func (r *registry) inherit(s, from *Service) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.last++
-	s.handle.ID = r.last
-	delete(r.byID, from.handle.ID)
-	r.byID[s.handle.ID] = s
-	if s.name != "" {
-		r.reserved[s.name] = s
-	}
 }
 
 // publish makes name lead to s.

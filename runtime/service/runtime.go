@@ -320,17 +320,12 @@ func (r *Runtime) Drain(ctx context.Context) error {
 func (r *Runtime) Stop(ctx context.Context) error {
 	r.draining.Store(true)
 	r.stopping.Store(true)
+	r.reg.close()
 	r.cancelDelayed()
 	var problems []error
 	all := r.reg.services()
 	for i := len(all) - 1; i >= 0; i-- {
 		if err := all[i].stop(ctx, ending{reason: "stop", stop: true}); err != nil {
-			problems = append(problems, err)
-		}
-	}
-	// A restart that was under way when stopping was set may have made one more.
-	for _, s := range r.reg.services() {
-		if err := s.stop(ctx, ending{reason: "stop", stop: true}); err != nil && !slices.Contains(all, s) {
 			problems = append(problems, err)
 		}
 	}

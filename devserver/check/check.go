@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
-	"shield/devserver/reload"
 	"shield/runtime/config"
+	"shield/runtime/luavm"
 )
 
 // Problem is one thing that is wrong, with the line it is about where that line
@@ -123,16 +123,37 @@ func (r *Result) script(dir, name string) {
 		return
 	}
 	r.Files = append(r.Files, name)
-	err = reload.Check(name, src)
+	err = luavm.Check(name, src)
 	if err == nil {
 		return
 	}
 	p := Problem{Problem: config.Problem{Pos: config.Pos{File: name}, Message: err.Error()}}
-	var rp *reload.Problem
-	if errors.As(err, &rp) {
-		p.Line, p.Column, p.Message = rp.Line, rp.Column, rp.Text
-		p.Source, p.Excerpt = rp.Source, rp.Excerpt()
+	var se *luavm.ScriptError
+	if errors.As(err, &se) {
+		p.Line, p.Column, p.Message, p.Source = se.Line, se.Column, se.Message, se.SourceLine
+		p.Excerpt = excerpt(se)
 	}
 	r.Problems = append(r.Problems, p)
 	r.Failed = true
+}
+
+// excerpt is the source line with a caret below the column, or "".
+func excerpt(e *luavm.ScriptError) string {
+	if e.SourceLine == "" {
+		return ""
+	}
+	head := fmt.Sprintf("%5d | ", e.Line)
+	s := head + e.SourceLine
+	if e.Column > 0 {
+		// Tabs stay, so that the caret stands below its column however wide a
+		// terminal draws them.
+		blank := strings.Map(func(r rune) rune {
+			if r == '\t' {
+				return r
+			}
+			return ' '
+		}, e.SourceLine[:min(e.Column-1, len(e.SourceLine))])
+		s += "\n" + strings.Repeat(" ", len(head)-2) + "| " + blank + "^"
+	}
+	return s
 }

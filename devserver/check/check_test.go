@@ -36,7 +36,7 @@ func TestProjectTellsEverythingAtOnce(t *testing.T) {
 	for _, p := range r.Problems {
 		have = append(have, p.Pos.String())
 	}
-	want := []string{"a.lua:3", "lib/b.lua:1:11", "rpc.yaml:1:16", "shield.yaml:1:1"}
+	want := []string{"a.lua:3:11", "lib/b.lua:1:11", "rpc.yaml:1:16", "shield.yaml:1:1"}
 	if diff := cmp.Diff(want, have); diff != "" || !r.Failed {
 		t.Errorf("problems (-want +have), failed %v:\n%s\n%v", r.Failed, diff, r.Problems)
 	}

@@ -14,6 +14,8 @@ import (
 //	unit     what a bare number means: ms, s, bytes, per_second
 //	doc      one line for people
 //	secret   its value is never printed
+//	later    "set": the key is planned, and refused until it does something;
+//	         else values that are planned, such as "etcd|kubernetes"
 
 // Config is everything a project says about itself, after files, overlay and
 // environment were laid over the defaults.
@@ -120,7 +122,7 @@ type Network struct {
 	TCP              string        `key:"tcp" is:"address" doc:"plain TCP, host:port; port 0 = any, printed at start"`
 	TLS              string        `key:"tls" is:"address" doc:"TCP inside TLS; needs cert and key"`
 	WS               string        `key:"ws" is:"address" doc:"WebSocket, binary messages"`
-	QUIC             string        `key:"quic" is:"address" doc:"QUIC; needs cert and key"`
+	QUIC             string        `key:"quic" is:"address" later:"set" doc:"QUIC; needs cert and key"`
 	WSPath           string        `key:"ws_path" default:"/" is:"url_path" doc:"the path of the WebSocket"`
 	WSOrigins        []string      `key:"ws_origins" is:"any" doc:"origins that browsers may come from; absent = only the same host"`
 	Cert             string        `key:"cert" is:"file" doc:"PEM certificate chain for tls and quic"`
@@ -133,8 +135,8 @@ type Network struct {
 	MaxDecodeErrors  int           `key:"max_decode_errors" default:"10" is:"1.." doc:"undecodable bodies that end a session (decode_error)"`
 	Rate             float64       `key:"rate" default:"200/s" unit:"per_second" is:"0.." doc:"frames a second and session, 50 or \"50/s\" (rate_limited); 0 = no limit"`
 	Burst            int           `key:"burst" is:"0.." doc:"frames at once above the rate; 0 = twice the rate"`
-	ResumeWindow     time.Duration `key:"resume_window_ms" unit:"ms" is:"0..1h" doc:"time in which a dropped client may resume its session; 0 = off"`
-	ForwardRaw       []ForwardRaw  `key:"forward_raw" doc:"route ids relayed undecoded to another gateway"`
+	ResumeWindow     time.Duration `key:"resume_window_ms" unit:"ms" is:"0..1h" later:"set" doc:"time in which a dropped client may resume its session; 0 = off"`
+	ForwardRaw       []ForwardRaw  `key:"forward_raw" later:"set" doc:"route ids relayed undecoded to another gateway"`
 	Protocol         Protocol      `key:"protocol" doc:"the frame format"`
 }
 
@@ -184,12 +186,12 @@ type Cluster struct {
 
 // Auth is how nodes prove who they are.
 type Auth struct {
-	Type          string        `key:"type" default:"none" is:"none|token|mtls" doc:"none is for a closed network only and warns at every start"`
+	Type          string        `key:"type" default:"none" is:"none|token" later:"mtls" doc:"none is for a closed network only and warns at every start"`
 	Token         string        `key:"token" is:"any" secret:"yes" doc:"the shared key of type token"`
 	PreviousToken string        `key:"previous_token" is:"any" secret:"yes" doc:"also accepted while keys are rotated"`
-	CA            string        `key:"ca" is:"file" doc:"PEM certificates that type mtls trusts"`
-	Cert          string        `key:"cert" is:"file" doc:"PEM certificate of this node for type mtls; node_id must match a SAN"`
-	Key           string        `key:"key" is:"file" doc:"PEM private key of this node for type mtls"`
+	CA            string        `key:"ca" is:"file" later:"set" doc:"PEM certificates that type mtls trusts"`
+	Cert          string        `key:"cert" is:"file" later:"set" doc:"PEM certificate of this node for type mtls; node_id must match a SAN"`
+	Key           string        `key:"key" is:"file" later:"set" doc:"PEM private key of this node for type mtls"`
 	MaxClockSkew  time.Duration `key:"max_clock_skew_ms" unit:"ms" is:"0.." doc:"refuse nodes whose clock differs by more; 0 = off"`
 }
 

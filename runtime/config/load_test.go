@@ -157,10 +157,12 @@ func TestProblems(t *testing.T) {
 				`shield.yaml:4:15: dev.nodes: want a whole number, have the text "three"`,
 				`shield.yaml:5:29: lua.sandbox.allow_os: want true or false, have the text "maybe"`,
 			}},
-		{name: "choices", yaml: "log: { level: wran }\ncluster: { discovery: { type: etcd } }\n",
+		{name: "choices", yaml: "log: { level: wran }\ncluster: { discovery: { type: etcd }, auth: { type: mtls, ca: x } }\n",
 			want: []string{
 				`shield.yaml:1:15: log.level: unknown level "wran" (did you mean "warn"?)`,
 				`shield.yaml:2:31: cluster.discovery.type: "etcd" is planned but not in this release (this release has static, redis)`,
+				`shield.yaml:2:53: cluster.auth.type: "mtls" is planned but not in this release (this release has none, token)`,
+				"shield.yaml:2:63: cluster.auth.ca: is planned but not in this release (leave it out)",
 			}},
 		{name: "required and duplicate", yaml: "services:\n  - { name: a, script: a.lua }\n  - { name: a, script: a.lua }\n  - { script: a.lua }\n  - { name: b }\n",
 			want: []string{
@@ -219,11 +221,11 @@ func TestProblems(t *testing.T) {
 		{name: "gateway", yaml: "services:\n  - { name: auth, script: a.lua, nodes: [node-2] }\ngateways:\n  - { name: main, nodes: [node-1], auth: auth }\n  - { name: main, auth: atuh, network: { tcp: \"127.0.0.1:1\", tls: \"127.0.0.1:1\" } }\n",
 			rpc: "routes: [{ id: 16, name: x, dir: s2c }]",
 			want: []string{
-				`shield.yaml:4:5: gateways[0].network: a gateway needs an address: tcp, tls, ws or quic (such as tcp: 127.0.0.1:7001)`,
+				`shield.yaml:4:5: gateways[0].network: a gateway needs an address: tcp, tls or ws (such as tcp: 127.0.0.1:7001)`,
 				`shield.yaml:4:42: gateways[0].auth: the gateway runs on node-1, where the service "auth" does not (add node-1 to the nodes of auth)`,
 				`shield.yaml:5:13: gateways[1].name: the name "main" is already taken by gateways[0] in shield.yaml:4:5`,
 				`shield.yaml:5:25: gateways[1].auth: unknown service "atuh" (did you mean "auth"?)`,
-				`shield.yaml:5:40: gateways[1].network: tls and quic need cert and key`,
+				`shield.yaml:5:40: gateways[1].network: tls needs cert and key`,
 				`shield.yaml:5:67: gateways[1].network.tls: 127.0.0.1:1 is already the address of gateways[1].network.tcp (use another port)`,
 			}},
 		{name: "one port on three nodes", yaml: "services:\n  - { name: auth, script: a.lua }\ngateways:\n  - { name: main, auth: auth, network: { tcp: \"127.0.0.1:7001\" } }\n",

@@ -71,6 +71,10 @@ func parseRule(is string) (r rule, ok bool) {
 func (v *validator) rules(s reflect.Value, path string) {
 	for _, f := range fieldsOf(s.Type()) {
 		fv, at := s.Field(f.index), join(path, f.key)
+		if f.later == "set" && !fv.IsZero() {
+			v.problem(at, "leave it out", "is planned but not in this release")
+			continue
+		}
 		if isSection(fv.Type()) {
 			v.rules(fv, at)
 			continue

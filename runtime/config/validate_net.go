@@ -5,8 +5,6 @@ import (
 	"net"
 	"slices"
 	"strings"
-
-	"shield/runtime/shield"
 )
 
 // Listener is one address of a gateway and the protocol spoken there.
@@ -40,21 +38,16 @@ func (v *validator) gateways() {
 		}
 		v.gatewayAuth(g, path)
 		if len(g.Network.Listeners()) == 0 && !v.broken(path+".network") {
-			v.problem(path+".network", "such as tcp: 127.0.0.1:7001", "a gateway needs an address: tcp, tls, ws or quic")
+			v.problem(path+".network", "such as tcp: 127.0.0.1:7001", "a gateway needs an address: tcp, tls or ws")
 		}
-		if n := &g.Network; (n.TLS != "" || n.QUIC != "") && (n.Cert == "" || n.Key == "") {
-			v.problem(path+".network", "", "tls and quic need cert and key")
+		if n := &g.Network; n.TLS != "" && (n.Cert == "" || n.Key == "") {
+			v.problem(path+".network", "", "tls needs cert and key")
 		}
 		for _, l := range g.Network.Listeners() {
 			v.bind(bound, path+".network."+l.Transport, l.Transport == "quic", l.Address)
 			v.samePort(g, path+".network."+l.Transport, l.Address)
 		}
 		v.frame(g, path+".network.protocol.envelope")
-		for j, f := range g.Network.ForwardRaw {
-			if f.IDs.First < shield.FirstRouteID {
-				v.problem(fmt.Sprintf("%s.network.forward_raw[%d].ids", path, j), "", "ids below %d are the gateway's own", shield.FirstRouteID)
-			}
-		}
 	}
 	if len(v.c.Gateways) > 0 && len(v.c.RPC) == 0 && !v.bad[RPCFileName] {
 		v.warn("gateways", "add "+RPCFileName, "clients can connect but there is no route they may speak on")
@@ -229,10 +222,6 @@ func (v *validator) clusterAuth(a *Auth) {
 			v.problem(path+".token", `such as "${SHIELD_CLUSTER_TOKEN}"`, "type token needs a key")
 		case len(a.Token) < 16:
 			v.warn(path+".token", "32 random characters are a good choice", "the key is %d bytes long and can be guessed", len(a.Token))
-		}
-	case "mtls":
-		if a.CA == "" || a.Cert == "" || a.Key == "" {
-			v.problem(path, "", "type mtls needs ca, cert and key")
 		}
 	case "none":
 		if a.Token != "" || a.PreviousToken != "" {

@@ -65,6 +65,7 @@ type worker struct {
 
 	suspended atomic.Bool // waiting in yield
 	ended     atomic.Bool // was told to end
+	tie       *tie        // to the cleanup of its coroutine
 }
 
 type order uint8
@@ -73,6 +74,10 @@ const (
 	orderGo order = iota
 	orderEnd
 )
+
+// tie is all that a coroutine's cleanup holds, so that a goroutine which was
+// ended first is not kept until the collector has found the coroutine.
+type tie struct{ k *worker }
 
 // newCoroutine makes a coroutine that will run fn.
 func newCoroutine(fn *lua.LFunction) *coroutine {
@@ -110,7 +115,8 @@ func (vm *VM) takeWorker(co *coroutine) *worker {
 		vm.coroutines = map[*worker]weak.Pointer[coroutine]{}
 	}
 	vm.coroutines[k] = weak.Make(co)
-	co.cleanup = runtime.AddCleanup(co, w.forgotten, k)
+	k.tie = &tie{k}
+	co.cleanup = runtime.AddCleanup(co, w.forgotten, k.tie)
 	co.k = k
 	return k
 }
@@ -120,6 +126,7 @@ func (vm *VM) release(co *coroutine, spoilt bool) {
 	k := co.k
 	co.k, co.status = nil, coDead
 	co.cleanup.Stop()
+	vm.world.untie(k)
 	delete(vm.coroutines, k)
 	k.vm, k.err = nil, nil
 	if spoilt || bloated(k.th.L) {
@@ -143,9 +150,18 @@ func (vm *VM) release(co *coroutine, spoilt bool) {
 // forgotten runs when the collector has found that nobody can resume k's
 // coroutine. It must not touch a channel: it may run outside the synctest
 // bubble that the world lives in.
-func (w *World) forgotten(k *worker) {
+func (w *World) forgotten(t *tie) {
 	w.mu.Lock()
-	w.doomed = append(w.doomed, k)
+	if t.k != nil {
+		w.doomed = append(w.doomed, t.k)
+	}
+	w.mu.Unlock()
+}
+
+// untie lets go of the cleanup.
+func (w *World) untie(k *worker) {
+	w.mu.Lock()
+	k.tie.k = nil
 	w.mu.Unlock()
 }
 
@@ -163,6 +179,7 @@ func (w *World) reap() {
 // end tells a goroutine that waits in yield, or idles, to end.
 func (w *World) end(k *worker) {
 	if k.ended.CompareAndSwap(false, true) {
+		w.untie(k)
 		k.in <- orderEnd
 	}
 }

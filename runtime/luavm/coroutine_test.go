@@ -88,13 +88,13 @@ func TestCoroutineLimit(t *testing.T) {
 // abandoned are coroutines that nobody can resume, each held by something that
 // a naive design would keep alive for ever.
 var abandoned = map[string]string{
-	"plain":               `coroutine.wrap(function() coroutine.yield() end)()`,
-	"knows itself":        `local co co = coroutine.create(function() local me = co coroutine.yield(me) end) coroutine.resume(co)`,
-	"in a metamethod":     `local co co = coroutine.create(function() return setmetatable({co}, {__index = function() coroutine.yield() end}).x end) coroutine.resume(co)`,
-	"in pcall":            `local co co = coroutine.create(function() pcall(function() coroutine.yield(co) end) end) coroutine.resume(co)`,
-	"in an iterator":      `local co co = coroutine.create(function() for _ in function() coroutine.yield(co) end do end end) coroutine.resume(co)`,
+	"plain":                `coroutine.wrap(function() coroutine.yield() end)()`,
+	"knows itself":         `local co co = coroutine.create(function() local me = co coroutine.yield(me) end) coroutine.resume(co)`,
+	"in a metamethod":      `local co co = coroutine.create(function() return setmetatable({co}, {__index = function() coroutine.yield() end}).x end) coroutine.resume(co)`,
+	"in pcall":             `local co co = coroutine.create(function() pcall(function() coroutine.yield(co) end) end) coroutine.resume(co)`,
+	"in an iterator":       `local co co = coroutine.create(function() for _ in function() coroutine.yield(co) end do end end) coroutine.resume(co)`,
 	"with an open upvalue": `local co co = coroutine.create(function() local n = co local f = function() n = n end coroutine.yield(f) f() end) coroutine.resume(co)`,
-	"after others ran":    `for i = 1, 3 do local co co = coroutine.wrap(function() local x = co coroutine.yield() end) co() end`,
+	"after others ran":     `for i = 1, 3 do local co co = coroutine.wrap(function() local x = co coroutine.yield() end) co() end`,
 }
 
 func TestAbandonedCoroutinesAreReclaimed(t *testing.T) {

@@ -75,16 +75,37 @@ func (w *World) runWatcher() {
 				continue
 			}
 			w.trim()
-			tick.Stop()
-			select {
-			case <-w.watch.quit:
+			if !w.sleep(tick) {
 				return
-			case <-w.watch.rouse:
 			}
-			tick.Reset(w.cfg.Tick)
 		}
 	}
 }
+
+// sleep waits until Lua runs again. Coroutines that nobody can resume are found
+// by the collector meanwhile, so where there are suspended ones it looks now and
+// then. ok is false when the world closes.
+func (w *World) sleep(tick *time.Ticker) (ok bool) {
+	for {
+		if s := w.Stats(); s.CoroutineGoroutines > s.Waiting {
+			tick.Reset(lookAsleep)
+		} else {
+			tick.Stop()
+		}
+		select {
+		case <-w.watch.quit:
+			return false
+		case <-w.watch.rouse:
+			tick.Reset(w.cfg.Tick)
+			return true
+		case <-tick.C:
+			w.reap()
+		}
+	}
+}
+
+// lookAsleep is how often a sleeping watcher looks for forgotten coroutines.
+const lookAsleep = 10 * time.Second
 
 func (w *World) anyRunning() bool {
 	w.mu.Lock()

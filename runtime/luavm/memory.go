@@ -2,6 +2,7 @@ package luavm
 
 import (
 	"time"
+	"unsafe"
 
 	lua "github.com/yuin/gopher-lua"
 )
@@ -64,7 +65,7 @@ func (vm *VM) OverMemory() *RunError {
 // walker visits everything that a VM can reach, without recursion.
 type walker struct {
 	vm    *VM
-	seen  map[any]struct{}
+	seen  map[unsafe.Pointer]struct{}
 	todo  []lua.LValue
 	bytes int64
 	count int
@@ -72,8 +73,7 @@ type walker struct {
 }
 
 func (vm *VM) measure() Usage {
-	w := &walker{vm: vm, seen: make(map[any]struct{}, max(64, vm.tidy.last.Objects)), bytes: 1024}
-	w.seen[vm.g.Registry] = struct{}{}
+	w := &walker{vm: vm, seen: make(map[unsafe.Pointer]struct{}, max(64, vm.tidy.last.Objects)), bytes: 1024}
 	w.visit(vm.g.Global)
 	if vm.strings != nil {
 		w.visit(vm.strings)
@@ -120,17 +120,30 @@ func (w *walker) stack(L *lua.LState) {
 func (w *walker) visit(v lua.LValue) {
 	switch v := v.(type) {
 	case lua.LNumber:
-		w.bytes += 8
+		if v < 0 || v >= 128 || v != lua.LNumber(int(v)) { // the others are made once
+			w.bytes += 24 // gopher-lua makes them by the block, and one keeps its neighbours
+		}
 	case lua.LString:
 		w.bytes += int64(len(v)) + 16
-	case *lua.LTable, *lua.LFunction, *lua.LUserData, *lua.LState:
-		if _, ok := w.seen[v]; ok {
-			return
-		}
-		w.seen[v] = struct{}{}
-		w.count++
-		w.todo = append(w.todo, v)
+	case *lua.LTable:
+		w.object(unsafe.Pointer(v), v)
+	case *lua.LFunction:
+		w.object(unsafe.Pointer(v), v)
+	case *lua.LUserData:
+		w.object(unsafe.Pointer(v), v)
+	case *lua.LState:
+		w.object(unsafe.Pointer(v), v)
 	}
+}
+
+// object puts a thing that has an identity on the list once.
+func (w *walker) object(p unsafe.Pointer, v lua.LValue) {
+	if _, ok := w.seen[p]; ok {
+		return
+	}
+	w.seen[p] = struct{}{}
+	w.count++
+	w.todo = append(w.todo, v)
 }
 
 func (w *walker) children(v lua.LValue) {
@@ -190,12 +203,15 @@ func (w *walker) table(t *lua.LTable) {
 			w.visit(mt)
 		}
 	}
-	w.bytes += 112 + int64(cap(m.array))*16 + int64(cap(m.keys))*16 + int64(len(m.k2i))*36
+	w.bytes += 112 + int64(cap(m.array)+cap(m.keys))*16
+	if m.k2i != nil {
+		w.bytes += mapBytes(len(m.k2i), 24)
+	}
 	if m.strdict != nil {
-		w.bytes += 48 + max(int64(len(m.strdict)), int64(len(m.keys)))*44
+		w.bytes += mapBytes(max(len(m.strdict), len(m.keys)-len(m.dict)), 32)
 	}
 	if m.dict != nil {
-		w.bytes += 48 + max(int64(len(m.dict)), int64(len(m.keys)))*44
+		w.bytes += mapBytes(max(len(m.dict), len(m.keys)-len(m.strdict)), 32)
 	}
 	for _, v := range m.array {
 		if v != nil {
@@ -203,7 +219,7 @@ func (w *walker) table(t *lua.LTable) {
 		}
 	}
 	for k, v := range m.strdict {
-		w.bytes += int64(len(k))
+		w.bytes += int64(len(k)) + 24 // and boxed for the list of keys
 		w.visit(v)
 	}
 	for k, v := range m.dict {
@@ -216,6 +232,19 @@ func (w *walker) table(t *lua.LTable) {
 	} else if hole := len(m.array) - t.Len(); hole > 1024 && hole > t.Len() {
 		w.fresh = append(w.fresh, t)
 	}
+}
+
+// mapBytes is about what a Go map of n entries takes: groups of eight slots and
+// their control words, seven eighths full at most.
+func mapBytes(n, slot int) int64 {
+	slots := 8
+	for slots < 1024 && slots*7/8 < n {
+		slots *= 2
+	}
+	if n > 896 {
+		slots = n * 3 / 2 // many small maps by then, each somewhere between half full and full
+	}
+	return 48 + int64(slots)*int64(slot+1)
 }
 
 // compact rebuilds the tables that hold mostly dead keys. gopher-lua never

@@ -80,8 +80,8 @@ func TestFrames(t *testing.T) {
 		w.router.set(func(r *router) { delete(r.down, b.addr) })
 		a.wantStates(3*time.Second, "b online")
 		time.Sleep(time.Second)
-		if want := []string{"a ingress hello", "a push late"}; !slices.Equal(b.local.frames, want) {
-			t.Errorf("frames %q, want %q", b.local.frames, want)
+		if want := []string{"a ingress hello", "a push late"}; !slices.Equal(b.local.framed(), want) {
+			t.Errorf("frames %q, want %q", b.local.framed(), want)
 		}
 	})
 }
@@ -219,8 +219,8 @@ func TestDeadlineOnArrival(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		if b.local.calls != 0 || b.c.Drops()["expired_on_arrival"] != 1 {
-			t.Errorf("an expired call ran: %d, %v", b.local.calls, b.c.Drops())
+		if b.local.ran() != 0 || b.c.Drops()["expired_on_arrival"] != 1 {
+			t.Errorf("an expired call ran: %d, %v", b.local.ran(), b.c.Drops())
 		}
 	})
 }
@@ -244,7 +244,7 @@ func TestRecordExpires(t *testing.T) {
 		if a.c.OpenCalls() != 0 {
 			t.Errorf("%d ids are taken", a.c.OpenCalls())
 		}
-		b.local.held[0].Reply([]byte("much too late"), nil)
+		b.local.kept(0).Reply([]byte("much too late"), nil)
 		time.Sleep(time.Second)
 		if n := b.c.Drops()["replies_given_twice"]; n != 1 {
 			t.Errorf("replies given twice: %d", n)

@@ -99,6 +99,16 @@ func (d *dialer) leadsTo(cn *conn) bool {
 	return d.addr == cn.id.Address || sameAddr(d.addr, cn.link.RemoteAddr())
 }
 
+// leads notes who answered at d's address; a placeholder for it is no longer
+// needed when that node is a member.
+func (c *Cluster) leads(d *dialer, id shield.NodeID) {
+	d.id = id
+	if c.own.members.byID[id] != nil {
+		c.own.members.identify(id, c.now(), d.addr)
+		c.publishViews()
+	}
+}
+
 // linkedBy ends the dials that have become pointless because the node has
 // dialled us.
 func (c *Cluster) linkedBy(cn *conn) {
@@ -325,7 +335,7 @@ func (in *introduction) answer(ack *wire.HelloAck) (*conn, error) {
 		v, replaces = c.judge(id, incoming{remote: l.RemoteAddr()})
 	}
 	if proved {
-		c.ask(func() { in.d.id = id.Node })
+		c.ask(func() { c.leads(in.d, id.Node) })
 	}
 	told := v
 	if by == "it" {

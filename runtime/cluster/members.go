@@ -140,13 +140,14 @@ func (ms *members) placeholder(addr string, now time.Duration) (m *member, added
 	return m, true
 }
 
-// identify finds or makes the member of an id. A placeholder for the address it
-// was dialled at, or that it names as its own, takes the id; when the id had a
-// member already the placeholder is dropped.
-func (ms *members) identify(id shield.NodeID, dialled, address string, now time.Duration) *member {
+// identify finds or makes the member of an id. A placeholder for one of its
+// addresses (where it was dialled, what it names as its own, where its packets
+// come from) takes the id; when the id had a member already the placeholder is
+// dropped.
+func (ms *members) identify(id shield.NodeID, now time.Duration, addresses ...string) *member {
 	m := ms.byID[id]
 	for _, p := range slices.Clone(ms.all) {
-		if p.id != "" || p.address != dialled && p.address != address {
+		if p.id != "" || !slices.Contains(addresses, p.address) {
 			continue
 		}
 		if m == nil {

@@ -264,7 +264,7 @@ func (c *Cluster) adopt(a adoption) (ok bool, why string) {
 	if m != nil && m.epoch > cn.id.Epoch {
 		return false, wire.RefuseDuplicate.String() + ": a later start of this node is known"
 	}
-	m = c.own.members.identify(id, a.dialled, cn.id.Address, now)
+	m = c.own.members.identify(id, now, a.dialled, cn.id.Address, cn.link.RemoteAddr().String())
 	again := m.linked
 	p := c.makePeer(id)
 	if m.epoch != cn.id.Epoch {

@@ -370,6 +370,24 @@ func (l *local) Frame(from shield.NodeID, _ shield.NodeEpoch, kind wire.Kind, bo
 	l.frames = append(l.frames, fmt.Sprintf("%s %s %s", from, kind, body))
 }
 
+func (l *local) ran() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls
+}
+
+func (l *local) framed() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.frames)
+}
+
+func (l *local) kept(i int) shield.Replier {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held[i]
+}
+
 func (l *local) sent() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,18 +1,21 @@
 package reload
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
 	"github.com/yuin/gopher-lua/ast"
+	"github.com/yuin/gopher-lua/parse"
 )
 
-// Analyse reads one version of a file. The error is a *Problem.
-func Analyse(path string, content []byte) (*Shape, error) {
-	chunk, err := parseChunk(path, content)
+// Analyse reads one version of a file, as the compiler gets it: without a byte
+// order mark, with \n at line ends.
+func Analyse(path, source string) (*Shape, error) {
+	chunk, err := parse.Parse(strings.NewReader(source), path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("analyse %s: %w", path, err)
 	}
 	a := &analyser{shape: &Shape{Path: path, byKey: map[string]*slot{}, result: place{root: rootModule}}}
 	a.file(chunk)

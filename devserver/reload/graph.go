@@ -14,7 +14,8 @@ type graph struct {
 	fns    map[*lua.LFunction]struct{}
 	order  []*lua.LFunction // as found: what the module holds first
 	cells  map[*lua.Upvalue]struct{}
-	stacks map[*lua.LState]struct{}
+	inside func(lua.LValue, func(lua.LValue))
+	thread map[*lua.LState]struct{}
 	// classes are the tables that serve as metatables, or as their __index.
 	classes map[*lua.LTable]struct{}
 	shot    *snapshot // filled while walking, if wanted
@@ -27,7 +28,7 @@ func walk(im *Image, shot *snapshot) *graph {
 	g := &graph{
 		shared: im.Shared, shot: shot,
 		tables: map[*lua.LTable]struct{}{}, fns: map[*lua.LFunction]struct{}{},
-		cells: map[*lua.Upvalue]struct{}{}, stacks: map[*lua.LState]struct{}{},
+		cells: map[*lua.Upvalue]struct{}{}, thread: map[*lua.LState]struct{}{}, inside: im.Inside,
 		classes: map[*lua.LTable]struct{}{},
 	}
 	if g.shared == nil {
@@ -39,7 +40,11 @@ func walk(im *Image, shot *snapshot) *graph {
 	}
 	im.roots(g.visit)
 	g.visit(im.Globals)
-	im.stacks(g.stack)
+	im.stacks(func(vs []lua.LValue) {
+		for _, v := range vs {
+			g.visit(v)
+		}
+	}, func(fn **lua.LFunction) { g.visit(*fn) })
 	g.run()
 	return g
 }
@@ -74,8 +79,9 @@ func (g *graph) visit(v lua.LValue) {
 			g.todo = append(g.todo, x)
 		}
 	case *lua.LState:
-		if x != nil {
-			g.stack(x)
+		if _, ok := g.thread[x]; !ok && x != nil && g.inside != nil {
+			g.thread[x] = struct{}{}
+			g.inside(x, g.visit)
 		}
 	}
 }
@@ -126,22 +132,6 @@ func (g *graph) function(f *lua.LFunction) {
 		}
 		g.visit(c.Value())
 	}
-}
-
-// stack visits what a suspended stack works with.
-func (g *graph) stack(L *lua.LState) {
-	if _, ok := g.stacks[L]; ok {
-		return
-	}
-	g.stacks[L] = struct{}{}
-	for _, v := range registers(L) {
-		g.visit(v)
-	}
-	eachFrame(L, func(f *frameMirror) {
-		if f.Fn != nil {
-			g.visit(f.Fn)
-		}
-	})
 }
 
 // snapshot is the state of a VM at one moment, tables copied shallowly.
@@ -246,27 +236,25 @@ func (s *tableShot) restore() {
 }
 
 // put gives functions their code. A frame that runs one of them goes on with
-// the old code, under a copy of the function that only the frame knows.
-func put(codes []code, stacks map[*lua.LState]struct{}) {
+// the old code, under a copy of the function that only frames know.
+func put(codes []code, im *Image) {
 	change := make(map[*lua.LFunction]bool, len(codes))
 	for _, c := range codes {
 		change[c.fn] = true
 	}
 	copies := map[*lua.LFunction]*lua.LFunction{}
-	for L := range stacks {
-		eachFrame(L, func(f *frameMirror) {
-			if f.Fn == nil || !change[f.Fn] {
-				return
-			}
-			old := copies[f.Fn]
-			if old == nil {
-				c := *f.Fn
-				old = &c
-				copies[f.Fn] = old
-			}
-			f.Fn = old
-		})
-	}
+	im.stacks(func([]lua.LValue) {}, func(fn **lua.LFunction) {
+		if !change[*fn] {
+			return
+		}
+		old := copies[*fn]
+		if old == nil {
+			c := **fn
+			old = &c
+			copies[*fn] = old
+		}
+		*fn = old
+	})
 	for _, c := range codes {
 		c.fn.Proto, c.fn.Upvalues = c.proto, c.cells
 	}

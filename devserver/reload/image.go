@@ -21,15 +21,18 @@ type Image struct {
 	// Roots visits values that are held in Go: the functions of timers, forks
 	// and listeners; in a scratch VM whatever was handed to the inert shield.
 	Roots func(visit func(lua.LValue))
-	// Stacks visits the stacks of suspended handlers and coroutines.
-	Stacks func(visit func(*lua.LState))
+	// Stacks visits the stacks of suspended handlers and coroutines: what is on
+	// them, and where each frame keeps its function.
+	Stacks func(values func([]lua.LValue), frame func(fn **lua.LFunction))
+	// Inside visits what a value of type thread holds.
+	Inside func(v lua.LValue, visit func(lua.LValue))
 	// Shared says which tables belong to no VM alone. They are not looked into.
 	Shared func(*lua.LTable) bool
 	// Plan gives the plan for two versions of a file, so that several VMs can
 	// share one; nil makes it.
 	Plan func(old, new *Shape) *Plan
-	// Intern gives the live value for a userdata of the scratch VM; nil keeps it.
-	Intern func(*lua.LUserData) lua.LValue
+	// Twin gives the live value that an inert one of a scratch VM stands for.
+	Twin func(v lua.LValue) (lua.LValue, bool)
 }
 
 func (im *Image) module(path string) *Module {
@@ -47,9 +50,9 @@ func (im *Image) roots(visit func(lua.LValue)) {
 	}
 }
 
-func (im *Image) stacks(visit func(*lua.LState)) {
+func (im *Image) stacks(values func([]lua.LValue), frame func(fn **lua.LFunction)) {
 	if im.Stacks != nil {
-		im.Stacks(visit)
+		im.Stacks(values, frame)
 	}
 }
 

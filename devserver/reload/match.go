@@ -209,6 +209,11 @@ func (s *swap) move(v lua.LValue, path string) lua.LValue {
 	if to, ok := s.pairs[v]; ok {
 		return to
 	}
+	if s.fresh.Twin != nil {
+		if to, ok := s.fresh.Twin(v); ok {
+			return to
+		}
+	}
 	switch x := v.(type) {
 	case *lua.LTable:
 		if !s.done[x] && !s.isLive(x) {
@@ -220,17 +225,11 @@ func (s *swap) move(v lua.LValue, path string) lua.LValue {
 			s.done[x] = true
 			s.moveFunction(x, path)
 		}
-	case *lua.LUserData:
-		if s.live.Intern != nil {
-			return s.live.Intern(x)
-		}
 	case *lua.LState, lua.LChannel:
-		s.refuse(&Refused{File: s.fileOf(path), Path: path, Reason: "a coroutine made while a file loads belongs to the run that made it; make it in on_init"})
+		s.refuse(&Refused{File: s.at.new.Path, Path: path, Reason: "a coroutine made while a file loads belongs to the run that made it; make it in on_init"})
 	}
 	return v
 }
-
-func (s *swap) fileOf(string) string { return s.files[0].new.Path }
 
 func (s *swap) moveFields(t *lua.LTable, path string) {
 	type entry struct{ k, v lua.LValue }

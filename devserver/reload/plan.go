@@ -16,7 +16,7 @@ type Plan struct {
 	locals   []*local
 	oldLocal []*local
 	slots    []slotPlan // parents before what they hold
-	Notes    []string   // what the reload does not do, with file:line
+	NotRun   []string   // changed lines that a reload does not run, with file:line
 }
 
 type action byte
@@ -277,7 +277,7 @@ func (p *Plan) noteStatements() {
 	}
 	for _, s := range p.New.stmts {
 		if count[s.text]--; count[s.text] < 0 {
-			p.Notes = append(p.Notes, fmt.Sprintf("%s:%d: not run again: %s", p.New.Path, s.line, clip(s.text, 60)))
+			p.NotRun = append(p.NotRun, fmt.Sprintf("%s:%d: not run again: %s", p.New.Path, s.line, clip(s.text, 60)))
 		}
 	}
 	count = map[string]int{}
@@ -286,7 +286,7 @@ func (p *Plan) noteStatements() {
 	}
 	for _, s := range p.Old.stmts {
 		if count[s.text]--; count[s.text] < 0 {
-			p.Notes = append(p.Notes, fmt.Sprintf("%s: what line %d did before stays done: %s", p.New.Path, s.line, clip(s.text, 60)))
+			p.NotRun = append(p.NotRun, fmt.Sprintf("%s: what line %d did before stays done: %s", p.New.Path, s.line, clip(s.text, 60)))
 		}
 	}
 }

@@ -54,6 +54,22 @@ func newVersion(m *Module) (*version, error) {
 	return &version{shape: m.Shape, index: index, proto: m.Proto, fns: m.Shape.fns, locals: m.Shape.locals}, nil
 }
 
+// see takes in the modules that running code has required since the last swap.
+func (st *State) see(modules []*Module) error {
+	for _, m := range modules {
+		if st.live.module(m.Path) != nil {
+			continue
+		}
+		v, err := newVersion(m)
+		if err != nil {
+			return err
+		}
+		st.live.Modules = append(st.live.Modules, m)
+		st.files[m.Path] = []*version{v}
+	}
+	return nil
+}
+
 func (st *State) current(path string) *version {
 	vs := st.files[path]
 	if len(vs) == 0 {
@@ -82,6 +98,8 @@ func (r *Refused) Error() string {
 type Outcome struct {
 	// Warnings are for the log, each with file:line.
 	Warnings []string
+	// NotRun are top-level lines that changed and initialise nothing.
+	NotRun []string
 	// Modules are the files the VM runs now, the script first.
 	Modules []*Module
 	// Functions got new code; Taken slots took a new value; Gone were removed.
@@ -132,6 +150,7 @@ type swap struct {
 	fresh *Image
 	g     *graph
 	files []*fileSwap
+	at    *fileSwap                    // the file whose values are being moved
 	byOld map[*lua.FunctionProto]owner // live code
 	byNew map[*lua.FunctionProto]owner // fresh code
 
@@ -195,6 +214,7 @@ func (st *State) prepare(fresh *Image) (*swap, error) {
 	s.pairAll()
 	s.planCode()
 	for _, f := range s.files {
+		s.at = f
 		s.planWrites(f)
 	}
 	s.planMethods()
@@ -216,7 +236,8 @@ func (s *swap) open() error {
 		cur := s.st.current(n.Path)
 		switch {
 		case f.old != nil && f.old.Proto == n.Proto:
-			f.same, f.next, f.plan = true, cur, PlanFor(f.old.Shape, f.old.Shape)
+			n.Shape = f.old.Shape
+			f.same, f.next, f.plan = true, cur, s.planFor(n.Shape, n.Shape)
 		case f.old != nil:
 			f.plan = s.planFor(f.old.Shape, n.Shape)
 		}
@@ -409,13 +430,15 @@ func (s *swap) joined(f *fileSwap, n *local) *lua.Upvalue {
 		c.SetValue(v)
 	}
 	f.join[n.id] = c
-	return s.moveCell(c, n.name)
+	s.at = f
+	f.join[n.id] = s.moveCell(c, n.name)
+	return f.join[n.id]
 }
 
 // commit changes the live VM. Nothing in it can fail.
 func (s *swap) commit() *Outcome {
 	before := &undo{shot: s.g.shot, modules: s.live.Modules, files: s.st.files, cells: map[string]cells{}, plans: map[string]*Plan{}}
-	put(s.codes, s.g.stacks)
+	put(s.codes, s.live)
 	for _, w := range s.writes {
 		before.note(w.apply())
 	}
@@ -432,7 +455,7 @@ func (s *swap) commit() *Outcome {
 	s.checkGone()
 	for _, f := range s.files {
 		if f.plan != nil {
-			s.warnings = append(s.warnings, f.plan.Notes...)
+			s.out.NotRun = append(s.out.NotRun, f.plan.NotRun...)
 		}
 	}
 	sort.Strings(s.warnings)
@@ -506,13 +529,7 @@ func (s *swap) ancestors(f *fileSwap) []*version {
 	for _, fn := range s.g.order {
 		note(fn)
 	}
-	for L := range s.g.stacks {
-		eachFrame(L, func(fr *frameMirror) {
-			if fr.Fn != nil {
-				note(fr.Fn)
-			}
-		})
-	}
+	s.live.stacks(func([]lua.LValue) {}, func(fn **lua.LFunction) { note(*fn) })
 	var kept []*version
 	for _, v := range s.st.files[f.new.Path] {
 		if v == f.next || !alive[v] {

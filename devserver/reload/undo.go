@@ -72,7 +72,7 @@ func (st *State) Undo() (out *Outcome, lost []string, err error) {
 			warnings = append(warnings, why)
 		}
 	}
-	put(codes, g.stacks)
+	put(codes, st.live)
 	for i := range u.shot.tables {
 		u.shot.tables[i].restore()
 	}

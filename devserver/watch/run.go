@@ -118,7 +118,7 @@ func (w *Watcher) settle(began time.Time, quiet time.Duration) bool {
 func (w *Watcher) believe(began time.Time) {
 	next := w.read()
 	for next != nil {
-		changes := w.Snapshot().diff(next)
+		changes := w.Snapshot().Diff(next)
 		if len(changes) == 0 {
 			break
 		}
@@ -138,7 +138,7 @@ func (w *Watcher) believe(began time.Time) {
 		if look == nil {
 			return
 		}
-		same := len(next.diff(look)) == 0 && w.first.IsZero()
+		same := len(next.Diff(look)) == 0 && w.first.IsZero()
 		next = look
 		if same || time.Since(began) > maxBurst {
 			w.hand(began, next)
@@ -166,7 +166,7 @@ func (w *Watcher) hand(began time.Time, next *Snapshot) {
 	if w.paused.Load() {
 		return
 	}
-	changes := w.Snapshot().diff(next)
+	changes := w.Snapshot().Diff(next)
 	if len(changes) == 0 {
 		return
 	}
@@ -225,7 +225,7 @@ func (w *Watcher) poll() {
 	w.touched = nil
 	began := time.Now()
 	next := w.read()
-	if next == nil || len(w.Snapshot().diff(next)) == 0 {
+	if next == nil || len(w.Snapshot().Diff(next)) == 0 {
 		return
 	}
 	if w.events != nil || w.cfg.noEvents {

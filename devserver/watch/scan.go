@@ -29,6 +29,18 @@ type Snapshot struct {
 	paths []string
 }
 
+// SnapshotOf makes a Snapshot of contents by path, for callers that have no
+// folder to watch.
+func SnapshotOf(contents map[string][]byte) *Snapshot {
+	s := &Snapshot{files: make(map[string]*File, len(contents))}
+	for p, c := range contents {
+		s.files[p] = &File{Path: p, Content: c, Hash: sha256.Sum256(c)}
+		s.paths = append(s.paths, p)
+	}
+	sort.Strings(s.paths)
+	return s
+}
+
 // File finds a file by its path below Root; nil when it is not there. A nil
 // Snapshot holds nothing.
 func (s *Snapshot) File(path string) *File {
@@ -68,8 +80,8 @@ type ChangeSet struct {
 	Time     time.Time // of the first event, or of the scan that no event asked for
 }
 
-// diff lists what has become of the files of s in next.
-func (s *Snapshot) diff(next *Snapshot) []Change {
+// Diff lists what has become of the files of s in next.
+func (s *Snapshot) Diff(next *Snapshot) []Change {
 	var all []Change
 	for _, p := range next.paths {
 		switch old := s.File(p); {

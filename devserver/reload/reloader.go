@@ -1,0 +1,587 @@
+package reload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"shield/devserver/watch"
+	"shield/runtime/luavm"
+	"shield/runtime/service"
+	"shield/runtime/shield"
+)
+
+// turnTime is how long a service may keep a reload waiting: a handler may run
+// for five seconds before it is aborted.
+const turnTime = 8 * time.Second
+
+// Node is one node whose services are reloaded.
+type Node struct {
+	ID      shield.NodeID
+	Runtime *service.Runtime
+}
+
+// Config is what a Reloader is made of.
+type Config struct {
+	Nodes func() []Node // those that run now
+	Files luavm.Files   // what the watcher does not see; may be nil
+	Log   *slog.Logger  // discarded by default
+}
+
+// Reloader brings the services of all nodes up to what the files hold. It is
+// safe from any goroutine; one round runs at a time. It is also the luavm.Files
+// that nodes should load scripts from: what a service reads when it starts is
+// the last content that worked.
+type Reloader struct {
+	cfg    Config
+	shapes shapes
+
+	round sync.Mutex // held for a whole round; guards what follows
+	all   map[targetKey]*target
+	stale map[targetKey]bool // what it should run is on disk, but could not be had
+	last  []targetKey        // of the last round that swapped anything
+
+	mu   sync.RWMutex // guards what follows
+	disk *watch.Snapshot
+	runs map[string]string     // instead of what is on disk
+	held map[string]watch.Hash // undone: this content is not loaded again
+}
+
+type targetKey struct {
+	node shield.NodeID
+	epch shield.NodeEpoch
+	id   shield.ServiceID
+}
+
+// Outcomes of a Result.
+const (
+	Reloaded  = "reloaded"
+	Unchanged = "unchanged"
+	Failed    = "failed"    // the new code does not load
+	Refusal   = "refused"   // it loads, but something can't be carried over
+	HeldBack  = "held back" // another service that needs the same files failed
+	Undone    = "undone"
+	Restarted = "restarted"
+)
+
+// Result is what became of one service on one node.
+type Result struct {
+	Service  shield.Name // its first name, else its module in parentheses
+	Node     shield.NodeID
+	ID       shield.ServiceID
+	Outcome  string
+	From, To int    // generations
+	Code     string // short hash
+	Files    []string
+	Took     time.Duration // of the swap itself, scratch load included
+	Err      error         // a *Problem, a *Refused, or why the service could not be asked
+	Warnings []string
+	Lost     []string // by an undo: what had changed since the swap
+}
+
+// New makes a Reloader for what is on disk now.
+func New(cfg Config, disk *watch.Snapshot) *Reloader {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Reloader{cfg: cfg, disk: disk, all: map[targetKey]*target{}, stale: map[targetKey]bool{},
+		runs: map[string]string{}, held: map[string]watch.Hash{}}
+}
+
+// ReadFile gives what a service that starts now should load.
+func (rl *Reloader) ReadFile(name string) ([]byte, error) {
+	rl.mu.RLock()
+	src, ok := rl.runs[name]
+	rl.mu.RUnlock()
+	if ok {
+		return []byte(src), nil
+	}
+	return rl.onDisk(name)
+}
+
+func (rl *Reloader) onDisk(name string) ([]byte, error) {
+	rl.mu.RLock()
+	f := rl.disk.File(path.Clean(name))
+	rl.mu.RUnlock()
+	if f != nil {
+		return f.Content, nil
+	}
+	if rl.cfg.Files != nil && !watch.Project(name) {
+		return rl.cfg.Files.ReadFile(name)
+	}
+	return nil, fmt.Errorf("%s: %w", name, fs.ErrNotExist)
+}
+
+// saved is what the files hold, but for contents that were undone.
+type saved struct{ rl *Reloader }
+
+func (s saved) ReadFile(name string) ([]byte, error) {
+	s.rl.mu.RLock()
+	f, h := s.rl.disk.File(path.Clean(name)), s.rl.held[name]
+	src, undone := s.rl.runs[name]
+	s.rl.mu.RUnlock()
+	if undone && f != nil && f.Hash == h {
+		return []byte(src), nil
+	}
+	return s.rl.onDisk(name)
+}
+
+// Change brings every service that uses a changed file up to it, and tries
+// those again that failed before.
+func (rl *Reloader) Change(ctx context.Context, set watch.ChangeSet) []Result {
+	rl.round.Lock()
+	defer rl.round.Unlock()
+	touched, removed := map[string]bool{}, map[string]bool{}
+	rl.mu.Lock()
+	rl.disk = set.Snapshot
+	for _, c := range set.Changes {
+		touched[c.Path] = true
+		removed[c.Path] = c.Kind == watch.Removed
+		delete(rl.held, c.Path)
+	}
+	rl.mu.Unlock()
+	return rl.bring(ctx, removed, func(k targetKey, l *service.Loaded) bool {
+		return rl.stale[k] || slices.ContainsFunc(l.Paths, func(p string) bool { return touched[p] })
+	}, false)
+}
+
+// Reload brings the named services, or all, up to what the files held when the
+// watcher last looked.
+func (rl *Reloader) Reload(ctx context.Context, names ...shield.Name) []Result {
+	rl.round.Lock()
+	defer rl.round.Unlock()
+	return rl.bring(ctx, nil, func(_ targetKey, l *service.Loaded) bool { return named(l, names) }, true)
+}
+
+func named(l *service.Loaded, names []shield.Name) bool {
+	return len(names) == 0 || slices.Contains(names, l.Name) || slices.Contains(names, l.Module)
+}
+
+// change is one service that differs from the files.
+type change struct {
+	t     *target
+	key   targetKey
+	name  shield.Name
+	from  service.Code
+	paths []string
+	runs  map[string]string
+	bad   *Problem
+}
+
+func (c *change) result(outcome string, err error) Result {
+	return Result{Service: c.name, Node: c.key.node, ID: c.key.id, Outcome: outcome,
+		From: c.from.Generation, To: c.from.Generation, Code: c.from.Hash, Files: c.paths, Err: err}
+}
+
+// bring is one round over the services that want names.
+func (rl *Reloader) bring(ctx context.Context, removed map[string]bool, want func(targetKey, *service.Loaded) bool, all bool) []Result {
+	var changes []*change
+	var results []Result
+	rl.each(ctx, func(t *target, k targetKey, l *service.Loaded) {
+		if !want(k, l) {
+			return
+		}
+		c := &change{t: t, key: k, name: label(l), from: l.Code}
+		err := rl.within(ctx, func(ctx context.Context) error {
+			return t.ask(ctx, func(w *service.Swapping) error {
+				c.paths, c.runs, c.bad = t.differs(w, saved{rl}, removed)
+				return nil
+			})
+		})
+		switch {
+		case err != nil:
+			rl.stale[k] = true
+			results = append(results, c.result(Failed, err))
+		case len(c.paths) > 0:
+			changes = append(changes, c)
+		default:
+			delete(rl.stale, k)
+			if all {
+				results = append(results, c.result(Unchanged, nil))
+			}
+		}
+	})
+	var swapped []targetKey
+	for _, g := range groups(changes) {
+		rs := rl.group(ctx, g)
+		for i, c := range g {
+			if rs[i].Outcome == Reloaded {
+				swapped = append(swapped, c.key)
+			}
+		}
+		rl.tell(rs)
+		results = append(results, rs...)
+	}
+	if len(swapped) > 0 {
+		rl.last = swapped
+	}
+	rl.shapes.forgetPlans()
+	sortResults(results)
+	return results
+}
+
+func sortResults(rs []Result) {
+	sort.SliceStable(rs, func(i, j int) bool {
+		if rs[i].Service != rs[j].Service {
+			return rs[i].Service < rs[j].Service
+		}
+		return rs[i].Node < rs[j].Node
+	})
+}
+
+func label(l *service.Loaded) shield.Name {
+	if l.Name != "" {
+		return l.Name
+	}
+	return "(" + l.Module + ")"
+}
+
+// each visits the services that run and forgets those that no longer do.
+func (rl *Reloader) each(ctx context.Context, visit func(*target, targetKey, *service.Loaded)) {
+	now := map[targetKey]*target{}
+	for _, n := range rl.cfg.Nodes() {
+		for _, l := range n.Runtime.Loaded(ctx) {
+			k := targetKey{n.ID, n.Runtime.Epoch(), l.ID}
+			t := rl.all[k]
+			if t == nil {
+				t = &target{rl: rl, node: n, id: l.ID}
+			}
+			now[k] = t
+			visit(t, k, &l)
+		}
+	}
+	for k := range rl.stale {
+		if now[k] == nil {
+			delete(rl.stale, k)
+		}
+	}
+	rl.all = now
+}
+
+func (rl *Reloader) within(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, turnTime)
+	defer cancel()
+	return do(ctx)
+}
+
+// groups puts together what needs the same changed files: they change together
+// or not at all.
+func groups(changes []*change) [][]*change {
+	group := make([]int, len(changes))
+	owner := map[string]int{}
+	find := func(i int) int {
+		for group[i] != i {
+			i = group[i]
+		}
+		return i
+	}
+	for i, c := range changes {
+		group[i] = i
+		for _, p := range c.paths {
+			if o, ok := owner[p]; ok {
+				group[find(i)] = find(o)
+			} else {
+				owner[p] = i
+			}
+		}
+	}
+	at := map[int]int{}
+	var out [][]*change
+	for i, c := range changes {
+		root := find(i)
+		n, ok := at[root]
+		if !ok {
+			n = len(out)
+			at[root] = n
+			out = append(out, nil)
+		}
+		out[n] = append(out[n], c)
+	}
+	return out
+}
+
+// group reloads what belongs together: first every service is tried, then all
+// are swapped, or none.
+func (rl *Reloader) group(ctx context.Context, g []*change) []Result {
+	for i, c := range g {
+		if c.bad != nil {
+			return rl.fail(g, i, c.bad)
+		}
+	}
+	if len(g) > 1 {
+		for i, c := range g {
+			err := rl.within(ctx, func(ctx context.Context) error {
+				return c.t.ask(ctx, func(w *service.Swapping) error { return c.t.check(w, saved{rl}) })
+			})
+			if err != nil {
+				return rl.fail(g, i, err)
+			}
+		}
+	}
+	results := make([]Result, len(g))
+	for i, c := range g {
+		var out *Outcome
+		var took time.Duration
+		err := rl.within(ctx, func(ctx context.Context) error {
+			return c.t.turn(ctx, func(w *service.Swapping) (err error) {
+				began := time.Now()
+				out, err = c.t.swap(w, saved{rl}, c.paths)
+				took = time.Since(began)
+				return err
+			})
+		})
+		if err != nil {
+			rl.goBack(ctx, g[:i])
+			return rl.fail(g, i, err)
+		}
+		r := c.result(Reloaded, nil)
+		now := c.t.last.Code()
+		r.To, r.Code, r.Took, r.Warnings = now.Generation, now.Hash, took, out.Warnings
+		for _, line := range out.NotRun {
+			r.Warnings = append(r.Warnings, line+restartHint(c.name))
+		}
+		results[i] = r
+	}
+	rl.accept(g)
+	return results
+}
+
+// goBack undoes the swaps of a group that could not be finished. It happens
+// when a service changed between its trial and its swap.
+func (rl *Reloader) goBack(ctx context.Context, done []*change) {
+	for _, c := range done {
+		err := rl.within(ctx, func(ctx context.Context) error {
+			return c.t.turn(ctx, func(w *service.Swapping) error {
+				_, _, err := c.t.undo(w)
+				return err
+			})
+		})
+		if err != nil {
+			rl.cfg.Log.Error("a reload could not be taken back: "+err.Error(), "service", string(c.name), "node", string(c.key.node), "event", "reload")
+		}
+	}
+}
+
+func (rl *Reloader) accept(g []*change) {
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	for _, c := range g {
+		delete(rl.stale, c.key)
+		for _, p := range c.paths {
+			delete(rl.runs, p)
+			delete(rl.held, p)
+		}
+	}
+}
+
+// fail keeps the code that runs, also for services that start from now on.
+func (rl *Reloader) fail(g []*change, culprit int, err error) []Result {
+	rl.mu.Lock()
+	for _, c := range g {
+		rl.stale[c.key] = true
+		for p, src := range c.runs {
+			rl.runs[p] = src
+		}
+	}
+	rl.mu.Unlock()
+	outcome := Failed
+	var refused *Refused
+	if errors.As(err, &refused) {
+		outcome = Refusal
+	}
+	results := make([]Result, len(g))
+	for i, c := range g {
+		switch {
+		case i == culprit || slices.Equal(c.paths, g[culprit].paths) && c.name == g[culprit].name:
+			results[i] = c.result(outcome, err)
+		default:
+			results[i] = c.result(HeldBack, fmt.Errorf("%s needs the same files and can't take them: %w", g[culprit].name, err))
+		}
+	}
+	return results
+}
+
+// Undo puts back what the last round swapped, or the last swap of the named
+// services.
+func (rl *Reloader) Undo(ctx context.Context, names ...shield.Name) []Result {
+	rl.round.Lock()
+	defer rl.round.Unlock()
+	var results []Result
+	rl.each(ctx, func(t *target, k targetKey, l *service.Loaded) {
+		if !named(l, names) || len(names) == 0 && !slices.Contains(rl.last, k) {
+			return
+		}
+		c := &change{t: t, key: k, name: label(l), from: l.Code}
+		runs := map[string]string{}
+		var lost []string
+		var warnings []string
+		err := rl.within(ctx, func(ctx context.Context) error {
+			return t.turn(ctx, func(w *service.Swapping) error {
+				out, gone, err := t.undo(w)
+				if err != nil {
+					return err
+				}
+				lost, warnings = gone, out.Warnings
+				for _, m := range w.VM().Modules() {
+					runs[m.Path] = m.Code.Source
+				}
+				return nil
+			})
+		})
+		c.paths = t.changed
+		if err != nil {
+			results = append(results, c.result(Failed, err))
+			return
+		}
+		rl.hold(t.changed, runs)
+		r := c.result(Undone, nil)
+		now := t.last.Code()
+		r.To, r.Code, r.Lost, r.Warnings = now.Generation, now.Hash, lost, warnings
+		results = append(results, r)
+	})
+	rl.last = nil
+	sortResults(results)
+	rl.tell(results)
+	return results
+}
+
+// hold makes paths run what runs has, until their content changes on disk.
+func (rl *Reloader) hold(paths []string, runs map[string]string) {
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	for _, p := range paths {
+		if f := rl.disk.File(p); f != nil {
+			rl.held[p] = f.Hash
+			rl.runs[p] = runs[p]
+		}
+	}
+}
+
+// Restart starts the named services afresh with what is on disk: their state is
+// gone.
+func (rl *Reloader) Restart(ctx context.Context, names ...shield.Name) []Result {
+	rl.round.Lock()
+	defer rl.round.Unlock()
+	var results []Result
+	rl.each(ctx, func(t *target, k targetKey, l *service.Loaded) {
+		if len(names) == 0 || !named(l, names) {
+			return
+		}
+		rl.mu.Lock()
+		for _, p := range l.Paths {
+			delete(rl.runs, p)
+			delete(rl.held, p)
+		}
+		rl.mu.Unlock()
+		c := &change{t: t, key: k, name: label(l), from: l.Code, paths: l.Paths}
+		if _, err := t.node.Runtime.Restart(ctx, l.ID, "reload --restart"); err != nil {
+			results = append(results, c.result(Failed, err))
+			return
+		}
+		delete(rl.stale, k)
+		results = append(results, c.result(Restarted, nil))
+	})
+	sortResults(results)
+	return results
+}
+
+func (sh *shapes) forgetPlans() {
+	sh.mu.Lock()
+	sh.plans = nil
+	sh.mu.Unlock()
+}
+
+// tell writes what became of one group to the log: one line, and what belongs to
+// it.
+func (rl *Reloader) tell(rs []Result) {
+	if len(rs) == 0 {
+		return
+	}
+	files := map[string]bool{}
+	nodes := map[shield.NodeID]bool{}
+	said := map[string]bool{}
+	var took time.Duration
+	for _, r := range rs {
+		for _, f := range r.Files {
+			files[path.Base(f)] = true
+		}
+		nodes[r.Node] = true
+		took = max(took, r.Took)
+	}
+	first := rs[0]
+	what := strings.Join(sorted(files), ", ")
+	at := []any{"service", "reload", "event", "reload"}
+	switch first.Outcome {
+	case Reloaded, Undone:
+		rl.cfg.Log.Info(fmt.Sprintf("%s: %s gen %d -> %d (%s) in %d ms on %s", what, first.Service, first.From, first.To, first.Code,
+			took.Milliseconds(), count(len(nodes), "node")), append(at, "generation", first.To, "code", first.Code)...)
+	default:
+		for _, r := range rs {
+			if r.Outcome != HeldBack {
+				rl.cfg.Log.Error(Explain(r), at...)
+				break
+			}
+		}
+	}
+	for _, r := range rs {
+		for _, w := range append(slices.Clone(r.Warnings), r.Lost...) {
+			if r.Outcome == Undone && slices.Contains(r.Lost, w) {
+				w = "lost: " + w
+			}
+			if !said[w] {
+				said[w] = true
+				rl.cfg.Log.Warn(w, append(at, "node", string(r.Node))...)
+			}
+		}
+	}
+}
+
+// Explain says why a service was not reloaded, where, and what to do, in a few
+// lines.
+func Explain(r Result) string {
+	var b strings.Builder
+	b.WriteString(r.Err.Error())
+	var p *Problem
+	if errors.As(r.Err, &p) {
+		if e := p.Excerpt(); e != "" {
+			b.WriteString("\n" + e)
+		}
+		if p.Opened > 0 && !strings.Contains(p.Text, fmt.Sprintf("line %d", p.Opened)) {
+			fmt.Fprintf(&b, "\n(opened at line %d)", p.Opened)
+		}
+	}
+	fmt.Fprintf(&b, "\n%s: gen %d keeps serving", r.Service, r.From)
+	var refused *Refused
+	if errors.As(r.Err, &refused) {
+		b.WriteString(restartHint(r.Service))
+	}
+	return b.String()
+}
+
+func restartHint(name shield.Name) string {
+	return "; to start afresh, without the old state: shield reload --restart " + strings.Trim(string(name), "()")
+}
+
+func sorted(set map[string]bool) []string {
+	var all []string
+	for s := range set {
+		all = append(all, s)
+	}
+	sort.Strings(all)
+	return all
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -88,7 +88,9 @@ func printResult(ctx context.Context, io *IO, res control.CallResult, err error)
 		}
 		fmt.Fprintln(io.Out, cleanLines(text))
 	}
-	fmt.Fprintln(io.Err, io.PaintErr(Faint, served(res)))
+	if res.Node != "" {
+		fmt.Fprintln(io.Err, io.PaintErr(Faint, served(res)))
+	}
 	if res.OK {
 		return nil
 	}

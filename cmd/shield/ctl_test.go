@@ -235,14 +235,14 @@ func TestCtlActsOnlyWithAYes(t *testing.T) {
 	if asked := c.Requests(); len(asked) != 0 {
 		t.Errorf("the host was asked %v", asked)
 	}
-	for _, args := range [][]string{{"kill", "node-2", "--yes"}, {"freeze", "node-2", "--for", "2s"}, {"drain", "node-2", "--yes"},
+	for _, args := range [][]string{{"kill", "node-2", "--yes"}, {"drain", "node-2", "--yes"},
 		{"sessions", "kick", "s-1", "--yes", "--reason", "x"}, {"reload", "auth", "--undo"}, {"loglevel", "debug", "--node", "node-1"}, {"clock", "-30m"}} {
 		if got := c.run(t, args...); got.exit != 0 {
 			t.Errorf("shield %q = %+v", args, got)
 		}
 	}
 	want := []any{
-		control.NodeRequest{Node: "node-2", Action: control.NodeKill}, control.NodeRequest{Node: "node-2", Action: control.NodeFreeze, For: 2000},
+		control.NodeRequest{Node: "node-2", Action: control.NodeKill},
 		control.DrainRequest{Node: "node-2"}, control.KickRequest{Session: "s-1", Reason: "x"},
 		control.ReloadRequest{Names: []shield.Name{"auth"}, Undo: true}, control.LogLevelRequest{Level: "debug", Node: "node-1"},
 		control.ClockRequest{Shift: -30 * 60 * 1000},

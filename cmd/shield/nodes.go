@@ -68,7 +68,12 @@ var nodeColumns = []Column[shield.NodeRow]{
 	}},
 	{Head: "ADDRESS", Cell: func(r shield.NodeRow) string { return r.Address }},
 	{Head: "GATEWAYS", Cell: func(r shield.NodeRow) string { return strings.Join(r.Gateways, " ") }},
-	{Head: "REASON", Cell: func(r shield.NodeRow) string { return r.Reason }},
+	{Head: "REASON", Cell: func(r shield.NodeRow) string {
+		if r.State == shield.Online {
+			return "" // how it came online is no news
+		}
+		return r.Reason
+	}},
 }
 
 // mustComplete offers words for a flag that exists.

@@ -91,7 +91,20 @@ func explain(ctx context.Context, h Host, node shield.NodeID, name shield.Name, 
 	default:
 		return
 	}
-	e.Message, e.Detail = better.Message, better.Detail
+	e.Detail = better.Detail
+	if !helpful(e.Message) {
+		e.Message = better.Message
+	}
+}
+
+// helpful reports whether a message says already what could have been meant.
+func helpful(msg string) bool {
+	for _, words := range []string{"did you mean", "known", "it has"} {
+		if strings.Contains(msg, words) {
+			return true
+		}
+	}
+	return false
 }
 
 // withNames adds the names that a misspelt one may have meant. A name that some

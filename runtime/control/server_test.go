@@ -250,9 +250,9 @@ func TestWritesReachTheHostAndTheAudit(t *testing.T) {
 		t.Errorf("the host was asked (-want +got):\n%s", diff)
 	}
 	for _, line := range []string{
-		`msg="control kick" service=control event=audit from=unix about="s-1 cheating" result=ok`,
-		`msg="control eval" service=control event=audit from=unix about=auth result=permission_denied`,
-		`msg="control node" service=control event=audit from=unix about="kill node-2" result=ok`,
+		`msg="kick s-1 cheating by unix: ok" service=control event=audit op=kick about="s-1 cheating" from=unix result=ok`,
+		`msg="eval auth by unix: permission_denied" service=control event=audit op=eval about=auth from=unix result=permission_denied`,
+		`msg="node kill node-2 by unix: ok" service=control event=audit op=node about="kill node-2" from=unix result=ok`,
 	} {
 		if !strings.Contains(log.String(), line) {
 			t.Errorf("the log lacks %s:\n%s", line, &log)

@@ -68,8 +68,8 @@ func (s *Server) audit(r *http.Request, a Access, op, about string, err error) {
 	if err != nil {
 		result = string(shield.AsError(err, shield.HandlerError).Code)
 	}
-	s.log.LogAttrs(r.Context(), level, "control "+op, slog.String("service", "control"), slog.String("event", "audit"),
-		slog.String("from", from), slog.String("about", about), slog.String("result", result))
+	s.log.LogAttrs(r.Context(), level, strings.TrimSpace(op+" "+about)+" by "+from+": "+result, slog.String("service", "control"), slog.String("event", "audit"),
+		slog.String("op", op), slog.String("about", about), slog.String("from", from), slog.String("result", result))
 }
 
 func (s *Server) call(ctx context.Context, r CallRequest) (CallResult, string, error) {

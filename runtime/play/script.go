@@ -264,11 +264,15 @@ func (s *Script) expect(ctx context.Context, rest string) error {
 	}
 	timeout := time.NewTimer(s.expectTime())
 	defer timeout.Stop()
+	instead := ""
 	for {
 		for i, p := range s.arrived {
 			if fits(p) {
 				s.arrived = s.arrived[i+1:]
 				return nil
+			}
+			if p.Name == name {
+				instead = fmt.Sprintf("; it came as %s", orNull(p.Body))
 			}
 		}
 		s.arrived = nil
@@ -279,7 +283,7 @@ func (s *Script) expect(ctx context.Context, rest string) error {
 		case p, ok := <-s.conn.in:
 			s.took(p, ok)
 		case <-timeout.C:
-			return fmt.Errorf("%w: %s did not come within %v", ErrExpect, rest, s.expectTime())
+			return fmt.Errorf("%w: %s did not come within %v%s", ErrExpect, rest, s.expectTime(), instead)
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -328,7 +328,7 @@ func (c *Cluster) failedHandshake(l Link, err error) {
 func (c *Cluster) unauthenticated(l Link, kind wire.Kind, body []byte) {
 	c.stats.count(dropNotAuthenticated)
 	c.civil.warn(c.log, "stranger "+hostOf(l), "a connection was closed: it sent a frame before its handshake was finished", "remote", l.RemoteAddr().String(), "frame", kind.String())
-	if e, err := wire.DecodeEnvelope(body); kind == wire.KindEnvelope && err == nil && e.CallID != 0 {
+	if e, err := wire.DecodeEnvelope(body, nil); kind == wire.KindEnvelope && err == nil && e.CallID != 0 {
 		_ = l.Write(Control, wire.AppendReply(nil, &wire.Reply{CallID: e.CallID,
 			Err: shield.Errorf(shield.PeerNotAuthenticated, "the handshake of this connection is not finished")}))
 		c.linger(l)

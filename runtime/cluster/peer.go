@@ -35,7 +35,8 @@ type conn struct {
 	features wire.Feature
 	skew     time.Duration
 
-	inbox inbox
+	inbox   inbox
+	strings wire.Interner // of the data stream's reader
 
 	// Times since the cluster's beginning, in nanoseconds.
 	heard  atomic.Int64 // when anything last came on the control stream

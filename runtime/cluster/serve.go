@@ -132,7 +132,7 @@ func (cn *conn) readData() {
 func (cn *conn) onData(kind wire.Kind, body []byte) error {
 	switch kind {
 	case wire.KindEnvelope:
-		e, err := wire.DecodeEnvelope(body)
+		e, err := wire.DecodeEnvelope(body, &cn.strings)
 		if err == nil {
 			cn.onEnvelope(e)
 		}

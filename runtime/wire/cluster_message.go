@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"time"
@@ -32,9 +33,32 @@ func AppendEnvelope(dst []byte, e *shield.Envelope) []byte {
 	return endFrame(append(dst, e.Args...), start)
 }
 
+// Interner keeps the strings that come again and again on one link, so that
+// decoding them takes no memory. The zero value is ready; it is used from one
+// goroutine.
+type Interner struct{ known map[string]string }
+
+const maxInterned = 1024
+
+// text gives b as a string. A nil Interner keeps nothing.
+func (in *Interner) text(b []byte) string {
+	if in == nil {
+		return string(b)
+	}
+	if s, ok := in.known[string(b)]; ok {
+		return s
+	}
+	if in.known == nil || len(in.known) >= maxInterned {
+		in.known = map[string]string{}
+	}
+	s := string(b)
+	in.known[s] = s
+	return s
+}
+
 // DecodeEnvelope reads a body; the result owns its memory. The epochs and the
-// target's node are left for the caller, who knows the link.
-func DecodeEnvelope(body []byte) (*shield.Envelope, error) {
+// target's node are left for the caller, who knows the link. in may be nil.
+func DecodeEnvelope(body []byte, in *Interner) (*shield.Envelope, error) {
 	f := fields{b: body}
 	e := &shield.Envelope{}
 	e.CallID = f.uvarint("call id")
@@ -48,12 +72,9 @@ func DecodeEnvelope(body []byte) (*shield.Envelope, error) {
 	if f.err != nil {
 		return nil, f.err
 	}
-	// One allocation holds all that is kept.
-	rest := f.rest()
-	own := make([]byte, 0, len(rest))
-	e.Source.Node = shield.NodeID(source)
-	e.Method = string(method)
-	e.Args = append(own, rest...)
+	e.Source.Node = shield.NodeID(in.text(source))
+	e.Method = in.text(method)
+	e.Args = bytes.Clone(f.rest())
 	return e, nil
 }
 
@@ -95,34 +116,34 @@ func AppendReply(dst []byte, r *Reply) []byte {
 
 // DecodeReply reads a body; the result owns its memory. A code that this release
 // does not know keeps what the far side said of a retry.
-func DecodeReply(body []byte) (*Reply, error) {
+func DecodeReply(body []byte) (r Reply, err error) {
 	f := fields{b: body}
-	r := &Reply{CallID: f.uvarint("call id")}
+	r.CallID = f.uvarint("call id")
 	switch status := f.u8("status"); {
 	case f.err != nil:
-		return nil, f.err
+		return r, f.err
 	case status == 0:
-		r.Result = append([]byte(nil), f.rest()...)
+		r.Result = bytes.Clone(f.rest())
 		return r, nil
 	case status != 1:
 		f.fail("status", ErrMalformed)
-		return nil, f.err
+		return r, f.err
 	}
 	e := &shield.Error{Code: shield.Code(f.text("code", maxCode))}
 	retry := f.u8("retryable") != 0
 	e.Message = f.text("message", maxMessage)
 	detail := f.rest()
 	if f.err != nil {
-		return nil, f.err
+		return r, f.err
 	}
 	if len(detail) > maxDetail {
 		f.fail("detail", ErrTooLong)
-		return nil, f.err
+		return r, f.err
 	}
 	if len(detail) > 0 {
 		if err := json.Unmarshal(detail, &e.Detail); err != nil {
 			f.fail("detail", ErrMalformed)
-			return nil, f.err
+			return r, f.err
 		}
 	}
 	if _, known := e.Code.Info(); !known {

@@ -55,11 +55,11 @@ var vectors = []struct {
 		&shield.Envelope{Source: shield.Handle{Node: "node-1", ID: 7}, Target: shield.Handle{ID: 300}, Method: "ping", Args: []byte{0x91, 0x01}, CallID: 258, Timeout: 5 * time.Second, Trace: 0xabcdef}},
 	{"envelope_send", AppendEnvelope(nil, &shield.Envelope{Source: shield.Handle{Node: "node-1"}, Target: shield.Handle{ID: 1}, Method: "tick", Args: []byte{0x90}}),
 		&shield.Envelope{Source: shield.Handle{Node: "node-1"}, Target: shield.Handle{ID: 1}, Method: "tick", Args: []byte{0x90}}},
-	{"reply_ok", AppendReply(nil, &Reply{CallID: 258, Result: []byte{0x91, 0xa4, 'p', 'o', 'n', 'g'}}), &Reply{CallID: 258, Result: []byte{0x91, 0xa4, 'p', 'o', 'n', 'g'}}},
+	{"reply_ok", AppendReply(nil, &Reply{CallID: 258, Result: []byte{0x91, 0xa4, 'p', 'o', 'n', 'g'}}), Reply{CallID: 258, Result: []byte{0x91, 0xa4, 'p', 'o', 'n', 'g'}}},
 	{"reply_error", AppendReply(nil, &Reply{CallID: 9, Err: &shield.Error{Code: shield.HandlerError, Message: "boom", Detail: "traceback"}}),
-		&Reply{CallID: 9, Err: &shield.Error{Code: shield.HandlerError, Message: "boom", Detail: "traceback"}}},
+		Reply{CallID: 9, Err: &shield.Error{Code: shield.HandlerError, Message: "boom", Detail: "traceback"}}},
 	{"reply_unknown_code", AppendReply(nil, &Reply{CallID: 9, Err: &shield.Error{Code: "from_the_future", Message: "x", RetryOverride: new(true)}}),
-		&Reply{CallID: 9, Err: &shield.Error{Code: "from_the_future", Message: "x", RetryOverride: new(true)}}},
+		Reply{CallID: 9, Err: &shield.Error{Code: "from_the_future", Message: "x", RetryOverride: new(true)}}},
 	{"routes", AppendRoutes(nil, 77, 5, []Route{{"players", 2}, {"room.public", 300}}), &Routes{Epoch: 77, Version: 5, First: true, Last: true, Routes: []Route{{"players", 2}, {"room.public", 300}}}},
 	{"routes_empty", AppendRoutes(nil, 77, 6, nil), &Routes{Epoch: 77, Version: 6, First: true, Last: true}},
 	{"route_change", AppendRouteChange(nil, &RouteChange{Epoch: 77, From: 5, To: 6, Routes: []Route{{"players", 0}}}), &RouteChange{Epoch: 77, From: 5, To: 6, Routes: []Route{{"players", 0}}}},
@@ -100,7 +100,7 @@ func decodeBody(k Kind, body []byte) (any, error) {
 	case KindHelloFin:
 		return DecodeHelloFin(body)
 	case KindEnvelope:
-		return DecodeEnvelope(body)
+		return DecodeEnvelope(body, nil)
 	case KindReply:
 		return DecodeReply(body)
 	case KindRoutes:
@@ -248,7 +248,7 @@ func TestTimeoutRoundsUp(t *testing.T) {
 		{1, time.Microsecond}, {1500, 2 * time.Microsecond}, {0, 0}, {-5, 0}, {1 << 62, 1 << 62},
 	} {
 		frame := AppendEnvelope(nil, &shield.Envelope{Method: "m", Source: shield.Handle{Node: "n"}, Timeout: tt.in})
-		e, err := DecodeEnvelope(frame[ClusterHeader+1:])
+		e, err := DecodeEnvelope(frame[ClusterHeader+1:], nil)
 		if err != nil || e.Timeout < tt.want-time.Microsecond || e.Timeout > tt.want+time.Microsecond {
 			t.Errorf("timeout %v came as %v, %v", tt.in, e, err)
 		}
@@ -296,8 +296,8 @@ func encode(v any, k Kind) []byte {
 		return AppendHelloFin(nil, AppendHelloFinUnsigned(nil, &v.Verdict), v.Proof)
 	case *shield.Envelope:
 		return AppendEnvelope(nil, v)
-	case *Reply:
-		return AppendReply(nil, v)
+	case Reply:
+		return AppendReply(nil, &v)
 	case *Routes:
 		if !v.First || !v.Last {
 			return nil
@@ -328,10 +328,11 @@ func encode(v any, k Kind) []byte {
 func BenchmarkEnvelope(b *testing.B) {
 	e := &shield.Envelope{Source: shield.Handle{Node: "node-1", ID: 7}, Target: shield.Handle{ID: 300}, Method: "ping", Args: make([]byte, 100), CallID: 258, Timeout: 5 * time.Second}
 	var buf []byte
+	var in Interner
 	b.ReportAllocs()
 	for b.Loop() {
 		buf = AppendEnvelope(buf[:0], e)
-		if _, err := DecodeEnvelope(buf[ClusterHeader+1:]); err != nil {
+		if _, err := DecodeEnvelope(buf[ClusterHeader+1:], &in); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,0 +1,255 @@
+package cluster_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"io"
+	"math/big"
+	"net"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"shield/runtime/cluster"
+	"shield/runtime/shield"
+	"shield/runtime/transport"
+	"shield/runtime/wire"
+)
+
+// The same work twice in one run: calls through two clusters over loopback QUIC,
+// and a bare quic-go echo with the same batching. Compare only within a run.
+func BenchmarkEcho(b *testing.B) {
+	for _, size := range []int{100, 1024} {
+		name := map[int]string{100: "100B", 1024: "1KB"}[size]
+		cl := clusterEcho(b, size)
+		bare := bareEcho(b, size)
+		for _, callers := range []int{1, 64} {
+			suffix := map[int]string{1: "/sequential", 64: "/64callers"}[callers]
+			b.Run("bare/"+name+suffix, func(b *testing.B) { drive(b, callers, bare) })
+			b.Run("cluster/"+name+suffix, func(b *testing.B) { drive(b, callers, cl) })
+		}
+	}
+}
+
+// drive makes b.N calls from callers goroutines and reports percentiles.
+func drive(b *testing.B, callers int, call func(i int)) {
+	lat := make([][]time.Duration, callers)
+	var wg sync.WaitGroup
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range callers {
+		n := b.N / callers
+		if i < b.N%callers {
+			n++
+		}
+		wg.Go(func() {
+			lat[i] = make([]time.Duration, 0, n)
+			for range n {
+				t := time.Now()
+				call(i)
+				lat[i] = append(lat[i], time.Since(t))
+			}
+		})
+	}
+	wg.Wait()
+	b.StopTimer()
+	all := slices.Concat(lat...)
+	slices.Sort(all)
+	b.ReportMetric(float64(all[len(all)/2].Nanoseconds())/1e3, "p50-us")
+	b.ReportMetric(float64(all[len(all)*99/100].Nanoseconds())/1e3, "p99-us")
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
+}
+
+type echoLocal struct{}
+
+func (echoLocal) Deliver(e *shield.Envelope, reply shield.Replier) {
+	if reply != nil {
+		reply.Reply(e.Args, nil)
+	}
+}
+func (echoLocal) Frame(shield.NodeID, shield.NodeEpoch, wire.Kind, []byte) {}
+
+// realNode is a node on a real loopback socket.
+func realNode(tb testing.TB, id shield.NodeID, peers ...string) (*cluster.Cluster, string) {
+	tb.Helper()
+	conn, err := transport.Listen("127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tr, err := transport.New(transport.Config{Conn: conn, Node: id})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	c, err := cluster.New(cluster.Config{Name: "bench", Node: id, Peers: peers, Transport: tr, Local: echoLocal{}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := c.Start(context.Background()); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = c.Close(context.Background()) })
+	return c, tr.Addr().String()
+}
+
+type benchWaiter chan struct{}
+
+func (w benchWaiter) Done(_ []byte, err *shield.Error) {
+	if err != nil {
+		panic(err)
+	}
+	w <- struct{}{}
+}
+
+func clusterEcho(b *testing.B, size int) func(i int) {
+	server, addr := realNode(b, "server")
+	client, _ := realNode(b, "client", addr)
+	args := make([]byte, size)
+	target := shield.Handle{Node: "server", Epoch: server.Epoch(), ID: 1}
+	waiters := make([]benchWaiter, 64)
+	for i := range waiters {
+		waiters[i] = make(benchWaiter, 1)
+	}
+	return func(i int) {
+		e := &shield.Envelope{Target: target, Method: "echo", Args: args, Timeout: 5 * time.Second}
+		if _, err := client.Call(e, waiters[i]); err != nil {
+			panic(err)
+		}
+		<-waiters[i]
+	}
+}
+
+// bareEcho is the floor: frames of a length, an id and a body, swapped buffers,
+// two Gosched before a write.
+func bareEcho(b *testing.B, size int) func(i int) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		b.Fatal(err)
+	}
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
+	if err != nil {
+		b.Fatal(err)
+	}
+	conf := &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, NextProtos: []string{"bare"}, InsecureSkipVerify: true}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	var trs []*quic.Transport
+	for range 2 {
+		u, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		if err != nil {
+			b.Fatal(err)
+		}
+		trs = append(trs, &quic.Transport{Conn: u})
+	}
+	ln, err := trs[0].Listen(conf, &quic.Config{MaxIdleTimeout: time.Minute})
+	if err != nil {
+		b.Fatal(err)
+	}
+	wg.Go(func() {
+		conn, err := ln.Accept(ctx)
+		if err != nil {
+			return
+		}
+		s, err := conn.AcceptStream(ctx)
+		if err != nil {
+			return
+		}
+		out := newBareWriter(&wg, s)
+		defer close(out.wake)
+		readBare(s, func(id uint64, body []byte) { out.frame(id, body) })
+	})
+	conn, err := trs[1].Dial(ctx, trs[0].Conn.LocalAddr(), conf, &quic.Config{MaxIdleTimeout: time.Minute})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := conn.OpenStream()
+	if err != nil {
+		b.Fatal(err)
+	}
+	waiters := make([]chan struct{}, 64)
+	for i := range waiters {
+		waiters[i] = make(chan struct{}, 1)
+	}
+	out := newBareWriter(&wg, s)
+	wg.Go(func() { readBare(s, func(id uint64, _ []byte) { waiters[id] <- struct{}{} }) })
+	b.Cleanup(func() {
+		cancel()
+		close(out.wake)
+		for _, tr := range trs {
+			_ = tr.Close()
+			_ = tr.Conn.Close()
+		}
+		wg.Wait()
+	})
+	body := make([]byte, size)
+	return func(i int) {
+		out.frame(uint64(i), body)
+		<-waiters[i]
+	}
+}
+
+type bareWriter struct {
+	mu         sync.Mutex
+	buf, spare []byte
+	wake       chan struct{}
+}
+
+func newBareWriter(wg *sync.WaitGroup, w io.Writer) *bareWriter {
+	b := &bareWriter{wake: make(chan struct{}, 1)}
+	wg.Go(func() {
+		for range b.wake {
+			runtime.Gosched()
+			runtime.Gosched()
+			b.mu.Lock()
+			out := b.buf
+			b.buf = b.spare[:0]
+			b.mu.Unlock()
+			if _, err := w.Write(out); err != nil {
+				return
+			}
+			b.spare = out
+		}
+	})
+	return b
+}
+
+func (b *bareWriter) frame(id uint64, body []byte) {
+	b.mu.Lock()
+	empty := len(b.buf) == 0
+	b.buf = binary.BigEndian.AppendUint32(b.buf, uint32(8+len(body)))
+	b.buf = binary.BigEndian.AppendUint64(b.buf, id)
+	b.buf = append(b.buf, body...)
+	b.mu.Unlock()
+	if empty {
+		select {
+		case b.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func readBare(r io.Reader, f func(id uint64, body []byte)) {
+	br := bufio.NewReaderSize(r, 64<<10)
+	var head [12]byte
+	buf := make([]byte, 64<<10)
+	for {
+		if _, err := io.ReadFull(br, head[:]); err != nil {
+			return
+		}
+		n := binary.BigEndian.Uint32(head[:]) - 8
+		if _, err := io.ReadFull(br, buf[:n]); err != nil {
+			return
+		}
+		f(binary.BigEndian.Uint64(head[4:]), buf[:n])
+	}
+}

@@ -20,12 +20,7 @@ func clientConfig(ctx context.Context, io *IO, f clientFlags, a []string) (play.
 	if f.count < 1 {
 		return play.Config{}, fail(exitUsage, "shield client --count 10", "--count %d: want 1 or more", f.count)
 	}
-	opts, err := projectOptions(io, f.config)
-	if err != nil {
-		return play.Config{}, err
-	}
-	opts.Dev = true // the nodes, whose keys and peers may be missing here, are none of our business
-	project, err := loadProject(io, opts)
+	project, err := clientProject(io, f.config)
 	if err != nil {
 		return play.Config{}, err
 	}
@@ -56,6 +51,23 @@ func clientConfig(ctx context.Context, io *IO, f clientFlags, a []string) (play.
 		Routes: project.Table(),
 	}, nil
 }
+
+// clientProject reads the project for its gateways and routes. What only a node
+// needs may be missing here, as it may for shield dev, with any number of nodes.
+func clientProject(io *IO, overlay string) (*config.Config, error) {
+	opts, err := projectOptions(io, overlay)
+	if err != nil {
+		return nil, err
+	}
+	if cfg, err := config.Load(opts); err == nil {
+		return cfg, nil // its warnings are those of whoever runs it
+	}
+	opts.Dev, opts.Nodes = true, mostNodes
+	return loadProject(io, opts)
+}
+
+// mostNodes is what shield dev --nodes takes at most.
+const mostNodes = 64
 
 // gatewayName is the name in shield.yaml of what --gateway says.
 func gatewayName(s string) string {

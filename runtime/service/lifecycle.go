@@ -205,6 +205,10 @@ func (s *Service) finish() {
 	for _, do := range urgent {
 		do(nil)
 	}
+	if begun := s.start.begun; begun != nil { // it ended before on_init had begun
+		s.start.begun = nil
+		begun(s, shield.Errorf(shield.SpawnFailed, "%s was ended before it had started: %s", s.label(), s.ending.reason))
+	}
 	if !s.abandoned {
 		s.body.close()
 	}

@@ -1,0 +1,185 @@
+package luaapi_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"shield/runtime/service"
+	"shield/runtime/shield"
+)
+
+// Every limit has an error and a counter, and the service lives on.
+func TestLimits(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		limits  service.Limits
+		script  string // a method go, whose first result is the code
+		code    shield.Code
+		counter func(service.Counters) int64
+	}{
+		{"mailbox", service.Limits{MaxMailbox: 3}, `function M.go()
+			for i = 1, 3 do assert(shield.send(shield.self(), "ping")) end
+			local ok, e = shield.send(shield.self(), "ping") return e.code, e.retryable end`,
+			shield.MailboxFull, func(c service.Counters) int64 { return c.MailboxFull }},
+		{"coroutines", service.Limits{MaxCoroutines: 5}, `
+			function M.park() shield.sleep(50) end
+			function M.go()
+			for i = 1, 4 do shield.send(shield.self(), "park") end
+			shield.sleep(1)
+			local ok, e = shield.call_timeout(40, shield.self(), "ping") return e.code end`,
+			shield.CoroutineLimit, func(c service.Counters) int64 { return c.CoroutineLimit }},
+		{"pending calls", service.Limits{MaxPendingCalls: 2}, `
+			function M.park() shield.sleep(30) end
+			function M.go()
+			for i = 1, 2 do shield.fork(function() shield.call(shield.self(), "park") end) end
+			shield.sleep(1)
+			local ok, e = shield.call(shield.self(), "ping") return e.code end`,
+			shield.PendingCallLimit, func(c service.Counters) int64 { return c.PendingCallLimit }},
+		{"timers", service.Limits{MaxTimers: 2}, `function M.go()
+			local a = shield.timer(1e6, M.ping) shield.timer_once(1e6, M.ping)
+			local id, e = shield.timer(1, M.ping)
+			assert(id == nil and shield.cancel_timer(a) and shield.timer(1e6, M.ping))
+			local ok, e2 = shield.cancel_timer(a) assert(e2.code == "timer_not_found")
+			return e.code end`,
+			shield.TimerLimit, func(c service.Counters) int64 { return c.TimerLimit }},
+		{"forks", service.Limits{MaxForks: 2}, `function M.go()
+			shield.fork(M.ping) shield.fork(M.ping)
+			local ok, e = shield.fork(M.ping) shield.sleep(1) assert(shield.fork(M.ping)) return e.code end`,
+			shield.ForkLimit, func(c service.Counters) int64 { return c.ForkLimit }},
+		{"message size", service.Limits{MaxMessageSize: 100}, `function M.go()
+			local ok, e = shield.call(shield.self(), "ping", ("x"):rep(200)) return e.code end`,
+			shield.MessageTooLarge, func(c service.Counters) int64 { return c.MessageTooLarge }},
+		{"result size", service.Limits{MaxMessageSize: 100}, `
+			function M.big() return ("x"):rep(200) end
+			function M.go() local ok, e = shield.call(shield.self(), "big") return e.code end`,
+			shield.MessageTooLarge, func(c service.Counters) int64 { return c.MessageTooLarge }},
+		{"handler", service.Limits{MaxHandler: 50 * time.Millisecond}, `
+			function M.spin() while true do pcall(function() while true do end end) end end
+			function M.go() local ok, e = shield.call(shield.self(), "spin") assert(e.message:find("s.lua:")) return e.code end`,
+			shield.HandlerTimeout, func(c service.Counters) int64 { return c.HandlerTimeout }},
+		{"call depth", service.Limits{}, `
+			local function deep() return 1 + deep() end
+			function M.deep() return deep() end
+			function M.go()
+				local ok, e = shield.call(shield.self(), "deep")
+				assert(e.message:find("stack overflow"), e.message) return e.code end`,
+			shield.HandlerError, func(c service.Counters) int64 { return c.Errors }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			n := newNode(t, scripts{"s.lua": "local M = {}\nfunction M.ping() return 'pong' end\n" + tt.script + "\nreturn M"}, nil)
+			n.start(service.Spec{Name: "s", Script: "s.lua", Instances: 1, Limits: tt.limits})
+			got, err := n.call("s", "go")
+			if err != nil || !strings.HasPrefix(got, `["`+string(tt.code)+`"`) {
+				t.Errorf("go = %s, %v, want %s\n%s", got, err, tt.code, n.log.text())
+			}
+			if c := tt.counter(n.Counters()); c != 1 {
+				t.Errorf("counter = %d, want 1", c)
+			}
+			time.Sleep(60 * time.Millisecond) // real: the parked handlers of the test are over
+			n.want(`["pong"]`, "s", "ping")
+		})
+	}
+}
+
+// A service over its memory ends and comes again; its neighbours don't notice.
+func TestMemoryLimit(t *testing.T) {
+	n := newNode(t, scripts{
+		"hog.lua": `
+local M = {}
+function M.grow() local t = {} for i = 1, 1e9 do t[#t + 1] = ("x"):rep(1000) .. i end end
+function M.keep() M.kept = {} for i = 1, 40000 do M.kept[i] = ("x"):rep(1000) .. i end end
+function M.on_panic(reason, c) shield.log.info("panicked " .. c.type) end
+function M.ping() return "pong" end
+return M`,
+		"b.lua": `return {ping = function() return "pong" end}`,
+	}, nil)
+	restart := service.Restart{InitialDelay: 10 * time.Millisecond}
+	n.start(service.Spec{Name: "hog", Script: "hog.lua", Instances: 1, Restart: restart, Limits: service.Limits{MaxMemory: 16 << 20}},
+		service.Spec{Name: "b", Script: "b.lua", Instances: 1})
+	n.wantError(shield.MemoryLimit, "", "hog", "grow")
+	n.want(`["pong"]`, "b", "ping")
+	n.until("hog")
+	n.want(`["pong"]`, "hog", "ping")
+	if _, err := n.call("hog", "keep"); err != nil && shield.CodeOf(err) != shield.MemoryLimit {
+		t.Errorf("keep = %v", err)
+	}
+	n.until("hog")
+	if c := n.Counters(); c.MemoryLimit == 0 || c.Restarts == 0 {
+		t.Errorf("memory_limit %d, restarts %d, want some", c.MemoryLimit, c.Restarts)
+	}
+	if n.log.count("panicked vm") == 0 {
+		t.Errorf("on_panic(vm) was not called:\n%s", n.log.text())
+	}
+}
+
+// until waits until a name is published.
+func (n *node) until(name shield.Name) {
+	n.tb.Helper()
+	for range 2000 {
+		if _, ok := n.Lookup(name); ok {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	n.tb.Fatalf("%s was not published\n%s", name, n.log.text())
+}
+
+// At max_coroutines dev mode shows what all handlers wait for.
+func TestFullServiceIsReported(t *testing.T) {
+	n := newNode(t, scripts{"s.lua": `
+local M = {}
+function M.park()
+  shield.sleep(30)
+end
+function M.ping() end
+return M`}, nil)
+	n.start(service.Spec{Name: "s", Script: "s.lua", Instances: 1, Limits: service.Limits{MaxCoroutines: 3}})
+	for range 3 {
+		go n.call("s", "park")
+	}
+	for n.Counters().Calls < 3 {
+		time.Sleep(time.Millisecond) // until they wait
+	}
+	n.wantError(shield.CoroutineLimit, "max_coroutines", "s", "ping")
+	for _, part := range []string{"event=deadlock", "3 in park, waiting in shield.sleep", "s.lua:4"} {
+		if n.log.count(part) != 1 {
+			t.Errorf("the report lacks %q:\n%s", part, n.log.text())
+		}
+	}
+}
+
+// Go code that panics inside a handler is contained.
+func TestNothingAScriptSaysPanics(t *testing.T) {
+	n := start(t, scripts{"s.lua": `
+local M = {}
+local values = {false, true, 0, -1, 0/0, 1/0, -1/0, 1e308, "", "x", {}, function() end, coroutine.create(function() end), shield.null, shield.array(), shield.self}
+local function try(name, f, ...)
+  local ok, e = pcall(f, ...)
+  if not ok then assert(not tostring(e):find("runtime error"), name .. ": " .. tostring(e)) end
+end
+function M.go(ctx)
+  local fns = {}
+  local function walk(prefix, t) for _, k in ipairs(t) do fns[#fns + 1] = {prefix .. k[1], k[2]} end end
+  walk("shield.", {{"send", shield.send}, {"call", shield.call}, {"call_timeout", shield.call_timeout}, {"spawn", shield.spawn},
+    {"query", shield.query}, {"register", shield.register}, {"unregister", shield.unregister}, {"timer", shield.timer},
+    {"timer_once", shield.timer_once}, {"cancel_timer", shield.cancel_timer}, {"fork", shield.fork}, {"config", shield.config},
+    {"array", shield.array}, {"json.encode", shield.json.encode}, {"json.decode", shield.json.decode}, {"log", shield.log.info},
+    {"event.on", shield.event.on}, {"event.off", shield.event.off}, {"event.emit", shield.event.emit}, {"event.clear", shield.event.clear},
+    {"cluster.query", shield.cluster.query}, {"pool", shield.pool}, {"bind", shield.client.bind}, {"close", shield.client.close},
+    {"tostring", tostring}, {"ctx", function(k) return ctx[k] end}})
+  for _, f in ipairs(fns) do
+    try(f[1], f[2])
+    for _, a in ipairs(values) do
+      try(f[1], f[2], a)
+      for _, b in ipairs(values) do try(f[1], f[2], a, b) try(f[1], f[2], a, b, a) end
+    end
+  end
+  return #fns
+end
+return M`}, nil)
+	n.want(`[26]`, "s", "go")
+	if c := n.Counters(); c.Panics != 0 {
+		t.Errorf("%d Go panics:\n%s", c.Panics, n.log.text())
+	}
+}

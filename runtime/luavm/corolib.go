@@ -57,7 +57,8 @@ func (vm *VM) passOn(failed *lua.ApiError) {
 
 func coWrap(L *lua.LState) int {
 	co := newCoroutine(L.CheckFunction(1))
-	L.Push(L.NewFunction(func(L *lua.LState) int {
+	// The coroutine is an upvalue too, so that a hot reload can see it.
+	L.Push(L.NewClosure(func(L *lua.LState) int {
 		vm := VMOf(L)
 		n, failed, refusal := vm.resume(L, co, 1)
 		switch {
@@ -74,7 +75,7 @@ func coWrap(L *lua.LState) int {
 			L.Error(failed.Object, 0)
 		}
 		return n
-	}))
+	}, &co.token))
 	return 1
 }
 

@@ -31,6 +31,7 @@ type watched struct {
 	clock   uint64
 	since   time.Time
 	heap    uint64    // of the process, when the VM was last measured or began
+	rest    time.Time // no look before: at most half the time goes into looking
 	aborted time.Time // when it was told to end
 	stuck   bool      // OnStuck was told
 }
@@ -163,6 +164,9 @@ func (w *World) look(now time.Time) (busy bool) {
 func (t *turn) watch(vm *VM, now time.Time, heap uint64) (ran time.Duration) {
 	n := &t.seen
 	ran = now.Sub(n.since)
+	if took := t.measured.Swap(0); took > 0 {
+		n.heap, n.rest = heap, now.Add(time.Duration(took)) // looking takes memory as well
+	}
 	if n.heap == 0 || heap < n.heap {
 		n.heap = heap
 	}
@@ -171,7 +175,7 @@ func (t *turn) watch(vm *VM, now time.Time, heap uint64) (ran time.Duration) {
 			n.aborted = now
 		}
 		t.ask(n.clock, askTimeout)
-	} else if grown := heap - n.heap; grown > uint64(max(limit.Memory/4, 8<<20)) {
+	} else if grown := heap - n.heap; grown > uint64(max(limit.Memory/4, 8<<20)) && now.After(n.rest) {
 		n.heap = heap
 		t.ask(n.clock, askMemory)
 	}
@@ -228,7 +232,10 @@ func interrupt(L *lua.LState) {
 		limit := vm.cfg.Limits.HandlerTime
 		vm.abort(L, KindTimeout, nil, fmt.Sprintf("handler ran longer than %d ms without suspending (max_handler_ms)", limit.Milliseconds()))
 	case asked&askMemory != 0:
-		if u := vm.measure(); u.Bytes > vm.cfg.Limits.Memory {
+		start := time.Now()
+		u := vm.measure()
+		t.measured.Store(int64(time.Since(start)))
+		if u.Bytes > vm.cfg.Limits.Memory {
 			vm.abort(L, KindMemory, nil, memoryMessage(u.Bytes, vm.cfg.Limits.Memory))
 		}
 	}

@@ -49,12 +49,13 @@ type turn struct {
 	broken  bool      // a Go panic went through its stacks: they are not used again
 	failure *RunError // the abort, once it was raised
 
-	top   *thread                    // the stack that runs, or did when it parked
-	inner innerError                 // what a wrapped coroutine threw
-	clock atomic.Uint64              // odd while Lua runs; rises at each start, park and end
-	cur   atomic.Pointer[lua.LState] // top's, for the watcher
-	abort atomic.Uint64              // see askMemory
-	seen  watched                    // the watcher's notes
+	top      *thread                    // the stack that runs, or did when it parked
+	inner    innerError                 // what a wrapped coroutine threw
+	clock    atomic.Uint64              // odd while Lua runs; rises at each start, park and end
+	cur      atomic.Pointer[lua.LState] // top's, for the watcher
+	abort    atomic.Uint64              // see askMemory
+	measured atomic.Int64               // how long a look at the memory took, for the watcher
+	seen     watched                    // the watcher's notes
 }
 
 // innerError keeps where an error began that came out of coroutine.wrap: the

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	stdio "io"
 	"os"
+	"strings"
 
 	"golang.org/x/term"
 
 	"shield/runtime/play"
+	"shield/runtime/shield"
 )
 
 // events prints what happens to clients: pushes and closes are results, the
@@ -70,6 +72,51 @@ func playCrowd(ctx context.Context, io *IO, f clientFlags, s play.Script) error 
 	return playedOut(res.Worst())
 }
 
+// completeRoute finishes the first word of a line at the tab key: a route that a
+// client may send on, or a word of the client's own. After expect it is one that
+// a client may hear.
+func completeRoute(routes *shield.RPCTable) func(line string, pos int, key rune) (string, int, bool) {
+	return func(line string, pos int, key rune) (string, int, bool) {
+		if key != '\t' || pos != len(line) {
+			return "", 0, false
+		}
+		before, word, dir := "", line, shield.ClientToServer
+		if rest, ok := strings.CutPrefix(line, "expect "); ok {
+			before, word, dir = "expect ", rest, shield.ServerToClient
+		}
+		var fits []string
+		for _, r := range routes.All() {
+			if r.Dir == dir && strings.HasPrefix(r.Name, word) {
+				fits = append(fits, r.Name)
+			}
+		}
+		for _, w := range play.Words[1:] {
+			if before == "" && strings.HasPrefix(w.Word, word) {
+				fits = append(fits, w.Word)
+			}
+		}
+		if len(fits) == 0 {
+			return "", 0, false
+		}
+		line = before + shared(fits)
+		if len(fits) == 1 {
+			line += " "
+		}
+		return line, len(line), true
+	}
+}
+
+// shared is what all words begin with.
+func shared(words []string) string {
+	s := words[0]
+	for _, w := range words[1:] {
+		for !strings.HasPrefix(w, s) {
+			s = s[:len(s)-1]
+		}
+	}
+	return s
+}
+
 // playByHand gives a person a prompt. The terminal is in raw mode meanwhile, so
 // that a push does not tear the line that is being typed.
 func playByHand(ctx context.Context, io *IO, s play.Script, feed *play.Feed) error {
@@ -86,11 +133,10 @@ func playByHand(ctx context.Context, io *IO, s play.Script, feed *play.Feed) err
 		stdio.Reader
 		stdio.Writer
 	}{in, io.Out}, "> ")
+	screen.AutoCompleteCallback = completeRoute(s.Config.Routes)
 	out := &events{io: io, out: screen}
 	s.Tell, s.Lively = out.tell, true
 	s.Linger = 0
-	ctx, leave := context.WithCancel(ctx)
-	defer leave()
 	go func() { // it ends with the process: a read of a terminal can't be interrupted
 		for {
 			line, err := screen.ReadLine()

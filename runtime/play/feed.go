@@ -42,18 +42,18 @@ func (f *Feed) change(do func()) {
 	f.more = make(chan struct{})
 }
 
-// at gives line i, or why there is none, or else a channel that closes when
-// there may be one.
-func (f *Feed) at(i int) (line string, end error, more <-chan struct{}) {
+// at gives line i, or a channel that closes when there may be one, or why there
+// is none.
+func (f *Feed) at(i int) (line string, more <-chan struct{}, end error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
 	case i < len(f.lines):
 		return f.lines[i], nil, nil
 	case f.over != nil:
-		return "", f.over, nil
+		return "", nil, f.over
 	}
-	return "", nil, f.more
+	return "", f.more, nil
 }
 
 // maxLineBytes bounds one line: a frame can't be longer either.

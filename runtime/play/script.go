@@ -89,7 +89,7 @@ func (s *Script) Run(ctx context.Context) error {
 		switch {
 		case errors.Is(err, errQuit):
 			return nil
-		case err != nil && s.Lively && s.gone == nil && ctx.Err() == nil:
+		case err != nil && s.Lively && ctx.Err() == nil:
 			s.tell(Event{Kind: EventError, Text: err.Error()})
 		case err != nil:
 			return err
@@ -115,14 +115,11 @@ func (s *Script) open(ctx context.Context) error {
 // next waits for line i and tells of pushes meanwhile.
 func (s *Script) next(ctx context.Context, i int) (string, error) {
 	for {
-		line, end, more := s.Lines.at(i)
+		line, more, end := s.Lines.at(i)
 		if more == nil {
 			return line, end
 		}
 		if s.gone != nil { // lines may still say expect-close or reconnect
-			if s.Lively {
-				return "", s.gone
-			}
 			select {
 			case <-more:
 				continue
@@ -178,7 +175,11 @@ func (s *Script) do(ctx context.Context, line string) error {
 		return s.sleep(ctx, rest)
 	case "reconnect":
 		s.conn.Close()
-		return s.open(ctx)
+		err := s.open(ctx)
+		if err != nil {
+			s.gone = &Closed{Err: err}
+		}
+		return err
 	case "help", "routes":
 		s.tell(Event{Kind: EventNote, Text: s.note(word)})
 		return nil
@@ -191,7 +192,7 @@ func (s *Script) do(ctx context.Context, line string) error {
 		return nil
 	}
 	if s.gone != nil {
-		return s.gone
+		return fmt.Errorf("%s was not sent: %w (reconnect makes a new connection)", word, s.gone)
 	}
 	err := s.conn.Send(word, []byte(rest))
 	if code := shield.CodeOf(err); code == shield.RPCRouteNotFound || code == shield.EncodeFailed {

@@ -176,7 +176,8 @@ return M`}, func(c *service.Config) {
 	})
 	n.start(service.Spec{Name: "s", Script: "s.lua", Instances: 1, Limits: service.Limits{MaxMailbox: 2}})
 	h, _ := n.Lookup("s")
-	go n.call("s", "spin")
+	spun := make(chan struct{})
+	go func() { defer close(spun); n.want(`[]`, "s", "spin") }()
 	for n.Counters().Calls == 0 {
 		time.Sleep(100 * time.Microsecond) // until it spins
 	}
@@ -192,7 +193,7 @@ return M`}, func(c *service.Config) {
 	if full != 3 {
 		t.Errorf("%d frames were refused, want 3", full)
 	}
-	time.Sleep(60 * time.Millisecond) // real: the spin ends
+	<-spun
 	n.want(`[5]`, "s", "get")
 }
 

@@ -247,7 +247,7 @@ func (s *Service) CloseClient(ref shield.ClientRef, reason string) *shield.Error
 }
 
 // Fork runs fn as a turn of its own, soon.
-func (s *Service) Fork(fn *lua.LFunction) *shield.Error { return s.fork(&message{fn: fn}) }
+func (s *Service) Fork(fn *lua.LFunction) *shield.Error { return s.fork(&message{job: &job{fn: fn}}) }
 
 func (s *Service) fork(m *message) *shield.Error {
 	if s.forks >= s.lim.MaxForks {

@@ -131,7 +131,7 @@ func (s *Service) begin(m *message, now int64) *Turn {
 	case kindFork:
 		t.Kind = TurnFork
 	case kindTurn:
-		t.Kind, t.reason, t.hook = m.as, m.reason, m.hook
+		t.Kind, t.reason = m.as, m.reason
 		if m.hook != "" {
 			t.Method = m.hook
 		}

@@ -111,7 +111,7 @@ func (s *Service) report(t *Turn, err *shield.Error) {
 	}
 	what := t.Method
 	if what == "" {
-		what = string(t.Kind)
+		what = t.Kind.String()
 	}
 	s.rt.civil.log(s, slog.LevelError, what+": "+err.Message, slog.String("error", string(err.Code)),
 		slog.String("trace", t.Trace().String()), detail(err))

@@ -106,7 +106,7 @@ func (c *GoContext) Bind(ref shield.ClientRef, to Target, player string) (shield
 
 // Fork runs fn as a turn of its own, soon.
 func (c *GoContext) Fork(fn func(*GoContext) error) error {
-	return orNil(c.t.s.fork(&message{goFn: fn}))
+	return orNil(c.t.s.fork(&message{job: &job{goFn: fn}}))
 }
 
 // Timer lets fn run after d, and again and again when it repeats.
@@ -205,7 +205,7 @@ func (b *goBody) client(c *GoContext, m *message) *shield.Error {
 		b.s.rt.count.handlerMissing.Add(1)
 		return shield.Errorf(shield.RPCHandlerMissing, "%s is a Go service without HandleClient", b.s.label())
 	}
-	return shield.AsError(impl.HandleClient(c, *m.client, m.method, value.ToGo(m.args.At(0))), shield.HandlerError)
+	return shield.AsError(impl.HandleClient(c, m.client, m.method, value.ToGo(m.args.At(0))), shield.HandlerError)
 }
 
 func (b *goBody) has(hook string) bool {

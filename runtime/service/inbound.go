@@ -86,8 +86,7 @@ func (r *Runtime) Ingress(in *shield.Ingress) error {
 		r.count.decodeErrors.Add(1)
 		return derr
 	}
-	ref := in.Client
-	m := message{kind: kindClient, method: route.Handler, route: route.Name, client: &ref, trace: in.Trace}
+	m := message{kind: kindClient, method: route.Handler, trace: in.Trace, job: &job{client: in.Client, route: route.Name}}
 	m.args.Add(body)
 	if err := s.post(&m); err != nil {
 		return err
@@ -106,7 +105,7 @@ func (r *Runtime) Notice(n *shield.Notice) error {
 		return shield.Errorf(shield.InvalidTarget, "a notice for %s came to %s", far, r.cfg.Node)
 	}
 	notice := *n
-	if err := s.post(&message{kind: kindNotice, notice: &notice}); err != nil {
+	if err := s.post(&message{kind: kindNotice, job: &job{notice: &notice}}); err != nil {
 		return err
 	}
 	return nil

@@ -125,7 +125,7 @@ func (s *Service) endWith(e ending) bool {
 func (s *Service) runExit(k *worker) {
 	s.rt.reg.withdrawAll(s, s.comesAgain())
 	if s.inited && s.body.has("on_exit") {
-		m := message{kind: kindTurn, as: TurnExit, hook: "on_exit", reason: s.ending.reason}
+		m := message{kind: kindTurn, job: &job{as: TurnExit, hook: "on_exit", reason: s.ending.reason}}
 		t := s.begin(&m, s.now())
 		err := s.body.handle(k, t, &m)
 		if !s.end(k, t) {
@@ -187,7 +187,7 @@ func (s *Service) deadLetter(m *message, err *shield.Error) {
 // subject names a message in a log line.
 func (m *message) subject() string {
 	switch {
-	case m.notice != nil:
+	case m.kind == kindNotice:
 		return m.notice.Kind.Hook()
 	case m.kind == kindClient:
 		return "client frame " + m.route
@@ -348,7 +348,7 @@ func (s *Service) shutDown(ctx context.Context, reason string) error {
 	s.phase = phaseDrain
 	drained := make(chan struct{})
 	s.drained = drained
-	s.box.push(&message{kind: kindTurn, as: TurnShutdown, hook: "on_shutdown", reason: reason, deadline: deadline})
+	s.box.push(&message{kind: kindTurn, deadline: deadline, job: &job{as: TurnShutdown, hook: "on_shutdown", reason: reason}})
 	s.startLocked()
 	select {
 	case <-drained:

@@ -178,7 +178,7 @@ func (b *luaBody) arguments(args []lua.LValue, t *Turn, m *message) []lua.LValue
 	case kindCall, kindSend:
 		args = append(args, b.context(t))
 	case kindClient:
-		args = append(args, b.context(t), b.client(t, *m.client))
+		args = append(args, b.context(t), b.client(t, m.client))
 	case kindNotice:
 		args = append(args, b.client(t, m.notice.Client))
 		if m.notice.Kind != shield.NoticeBound {
@@ -263,7 +263,7 @@ func (b *luaBody) onError(k *worker, t *Turn, err *shield.Error) {
 // errorContext is the context that on_error gets.
 func (b *luaBody) errorContext(t *Turn) *lua.LTable {
 	c := (*lua.LState)(nil).CreateTable(0, 3)
-	c.RawSetString("type", lua.LString(t.Kind))
+	c.RawSetString("type", lua.LString(t.Kind.String()))
 	c.RawSetString("trace", lua.LString(t.Trace().String()))
 	switch {
 	case t.Method == "":
@@ -317,7 +317,7 @@ func (b *luaBody) roots(visit func(lua.LValue)) {
 		}
 	}
 	for i := range s.box.n {
-		if m := s.box.at(i); m.fn != nil {
+		if m := s.box.at(i); m.job != nil && m.fn != nil {
 			visit(m.fn)
 		}
 	}

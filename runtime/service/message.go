@@ -39,10 +39,15 @@ type message struct {
 	gen  uint64
 	to   answerer
 
+	*job // what calls and sends do without
+}
+
+// job is the part of a message that is not a call or send.
+type job struct {
 	fn     *lua.LFunction         // forks
 	goFn   func(*GoContext) error // forks of Go services
 	timer  *timer
-	client *shield.ClientRef
+	client shield.ClientRef
 	route  string // of a client's frame, for errors
 	notice *shield.Notice
 

@@ -83,7 +83,7 @@ func (w *Swapping) Functions(replace func(*lua.LFunction) *lua.LFunction) {
 		}
 	}
 	for i := range s.box.n {
-		if m := s.box.at(i); m.fn != nil {
+		if m := s.box.at(i); m.job != nil && m.fn != nil {
 			m.fn = replace(m.fn)
 		}
 	}
@@ -117,7 +117,7 @@ func (r *Runtime) Swap(ctx context.Context, id shield.ServiceID, do func(*Swappi
 				failed = aerr
 				return
 			}
-			m := message{kind: kindTurn, as: TurnReload, hook: "on_reload", trace: r.newTrace()}
+			m := message{kind: kindTurn, trace: r.newTrace(), job: &job{as: TurnReload, hook: "on_reload"}}
 			m.args.Add(args)
 			s.mu.Lock()
 			s.box.pushFront(&m)

@@ -18,6 +18,7 @@ type timer struct {
 	goFn   func(*GoContext) error
 	index  int  // in the heap; -1 = not in it: its message is in the mailbox or it runs
 	off    bool // cancelled
+	job    job
 }
 
 // timers are the timers of one service, guarded by its lock.
@@ -57,6 +58,7 @@ func (s *Service) addTimer(d time.Duration, t *timer, repeats bool) (uint64, *sh
 		ts.byID = make(map[uint64]*timer)
 	}
 	ts.last++
+	t.job.timer = t
 	t.id, t.at = ts.last, s.now()+int64(d)
 	ts.byID[t.id] = t
 	ts.push(t)
@@ -123,7 +125,7 @@ func (s *Service) tick() {
 	for len(ts.heap) > 0 && ts.heap[0].at <= now {
 		t := ts.heap[0]
 		ts.remove(t)
-		s.box.push(&message{kind: kindTimer, timer: t})
+		s.box.push(&message{kind: kindTimer, job: &t.job})
 	}
 	if len(ts.heap) > 0 && (next == 0 || ts.heap[0].at < next) {
 		next = ts.heap[0].at

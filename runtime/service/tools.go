@@ -180,8 +180,8 @@ func (r *Runtime) Eval(ctx context.Context, req EvalRequest) (none value.Payload
 	begun := r.clock.now()
 	by.Trace = r.newTrace()
 	c := newToolCall()
-	perr := local.post(&message{kind: kindTurn, as: TurnEval, method: "eval", trace: by.Trace, deadline: begun + int64(req.Timeout), to: c,
-		run: func(k *worker, t *Turn) *shield.Error { return body.eval(k, t, proto) }})
+	perr := local.post(&message{kind: kindTurn, method: "eval", trace: by.Trace, deadline: begun + int64(req.Timeout), to: c,
+		job: &job{as: TurnEval, run: func(k *worker, t *Turn) *shield.Error { return body.eval(k, t, proto) }}})
 	if perr != nil {
 		return none, by, perr
 	}

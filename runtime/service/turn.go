@@ -9,21 +9,25 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// TurnKind is what a turn is for; it is context.type of on_error.
-type TurnKind string
+// TurnKind is what a turn is for; its text is context.type of on_error.
+type TurnKind uint8
 
 const (
-	TurnHandler  TurnKind = "handler"
-	TurnClient   TurnKind = "client"
-	TurnTimer    TurnKind = "timer"
-	TurnFork     TurnKind = "fork"
-	TurnEvent    TurnKind = "event"
-	TurnReload   TurnKind = "reload"
-	TurnInit     TurnKind = "init"
-	TurnShutdown TurnKind = "shutdown"
-	TurnExit     TurnKind = "exit"
-	TurnEval     TurnKind = "eval"
+	TurnHandler TurnKind = iota
+	TurnClient
+	TurnTimer
+	TurnFork
+	TurnEvent
+	TurnReload
+	TurnInit
+	TurnShutdown
+	TurnExit
+	TurnEval
 )
+
+func (k TurnKind) String() string {
+	return [...]string{"handler", "client", "timer", "fork", "event", "reload", "init", "shutdown", "exit", "eval"}[k]
+}
 
 const (
 	turnRuns   = iota // or is parked
@@ -35,15 +39,14 @@ const (
 // answer, with all the waits between. Its fields may be read from inside it.
 type Turn struct {
 	s        *Service
+	state    atomic.Int32 // turnRuns, turnOver, turnWedged
 	Kind     TurnKind
 	Method   string
 	sender   *shield.Handle
 	trace    shield.TraceID
-	deadline int64        // clock; 0 = none
-	state    atomic.Int32 // turnRuns, turnOver, turnWedged
-	reason   string       // of a shutdown
-	begun    int64        // clock
-	hook     string       // of a turn that runs one
+	deadline int64  // clock; 0 = none
+	reason   string // of a shutdown
+	begun    int64  // clock
 
 	// Who waits for its answer.
 	wait *wait

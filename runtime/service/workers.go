@@ -5,6 +5,9 @@ import "sync"
 // keepIdle is how many workers wait for work; more than that end instead.
 const keepIdle = 256
 
+// keepHands is how many of them keep their Lua stack: those that work next.
+const keepHands = 8
+
 // workers are pooled goroutines. The one that became idle last is woken first:
 // its stack is warm. There is no upper bound but the services' max_coroutines:
 // a parked handler keeps its goroutine.
@@ -37,18 +40,23 @@ func (p *workers) loop(w *worker) {
 	defer p.wg.Done()
 	for s := range w.job {
 		s.work(w)
-		w.give()
 		if w.lost {
-			return // whatever it holds is not to be trusted
+			break // whatever it holds is not to be trusted
 		}
 		p.mu.Lock()
 		if p.closed || len(p.idle) >= keepIdle {
 			p.mu.Unlock()
-			return
+			break
+		}
+		if len(p.idle) >= keepHands && w.hand != nil {
+			p.mu.Unlock()
+			w.give()
+			p.mu.Lock()
 		}
 		p.idle = append(p.idle, w)
 		p.mu.Unlock()
 	}
+	w.give()
 }
 
 // close lets idle workers end, and busy ones when they are done.

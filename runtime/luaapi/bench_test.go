@@ -1,0 +1,148 @@
+package luaapi_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"shield/runtime/luaapi"
+	"shield/runtime/luavm"
+	"shield/runtime/service"
+	"shield/runtime/shield"
+	"shield/runtime/value"
+)
+
+func benchNode(b *testing.B, files scripts) *node {
+	b.Helper()
+	return newNode(b, files, func(c *service.Config) {
+		c.Log, c.Dev = slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError})), false
+	})
+}
+
+func (n *node) run(b *testing.B, target, method string, args ...any) {
+	b.Helper()
+	p, err := value.PayloadOf(args...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, _, err = n.Call(context.Background(), service.CallRequest{Target: service.Target{Name: target}, Method: method, Args: p, Timeout: time.Hour})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+const benchLimits = 1000 * time.Hour
+
+const echoScript = `local M = {} function M.echo(ctx, v) return v end return M`
+
+// One caller, one callee, one integer; deadline, trace id and counters on.
+func BenchmarkCallSequential(b *testing.B) {
+	n := benchNode(b, scripts{"echo.lua": echoScript, "a.lua": `
+local M = {}
+local call = shield.call
+function M.go(ctx, n) for i = 1, n do call("echo", "echo", i) end end
+return M`})
+	n.start(service.Spec{Name: "echo", Script: "echo.lua", Instances: 1},
+		service.Spec{Name: "a", Script: "a.lua", Instances: 1, Limits: service.Limits{MaxHandler: benchLimits}})
+	n.run(b, "a", "go", 1000)
+	b.ReportAllocs()
+	b.ResetTimer()
+	n.run(b, "a", "go", b.N)
+}
+
+// 8 callers with 8 forks each on 8 callees.
+func BenchmarkCall8x8x8(b *testing.B) {
+	n := benchNode(b, scripts{"echo.lua": echoScript, "a.lua": `
+local M = {}
+local call = shield.call
+function M.go(ctx, n, to)
+  local left = 8
+  for f = 1, 8 do
+    shield.fork(function()
+      for i = 1, n do call(to, "echo", i) end
+      left = left - 1
+    end)
+  end
+  while left > 0 do shield.sleep(1) end
+end
+return M`})
+	n.start(service.Spec{Name: "echo", Script: "echo.lua", Instances: 8},
+		service.Spec{Name: "a", Script: "a.lua", Instances: 8, Limits: service.Limits{MaxHandler: benchLimits}})
+	b.ReportAllocs()
+	b.ResetTimer()
+	done := make(chan struct{})
+	for i := 1; i <= 8; i++ {
+		go func() {
+			n.run(b, fmt.Sprintf("a.%d", i), "go", b.N/64+1, fmt.Sprintf("echo.%d", i))
+			done <- struct{}{}
+		}()
+	}
+	for range 8 {
+		<-done
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
+}
+
+// Sends of a record of four fields, counted at the receiver.
+func BenchmarkSendRecord(b *testing.B) {
+	n := benchNode(b, scripts{"sink.lua": `
+local M = {}
+local n = 0
+function M.put(ctx, r) n = n + 1 end
+function M.wait(ctx, want) while n < want do shield.sleep(0) end end
+return M`, "a.lua": `
+local M = {}
+local send, sleep = shield.send, shield.sleep
+function M.go(ctx, n)
+  for i = 1, n do
+    while not send("sink", "put", {uid = 1001, x = 1.5, y = 2.5, name = "alice"}) do sleep(0) end
+  end
+  shield.call("sink", "wait", n)
+end
+return M`})
+	long := service.Limits{MaxHandler: benchLimits, CallTimeout: benchLimits}
+	n.start(service.Spec{Name: "sink", Script: "sink.lua", Instances: 1, Limits: long}, service.Spec{Name: "a", Script: "a.lua", Instances: 1, Limits: long})
+	b.ReportAllocs()
+	b.ResetTimer()
+	n.run(b, "a", "go", b.N)
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "sends/s")
+}
+
+// handlers40 is a script as long as a game's.
+func handlers40() string {
+	var s strings.Builder
+	s.WriteString("local M = {}\nlocal state = {}\n")
+	for i := range 40 {
+		fmt.Fprintf(&s, "function M.handler_%d(ctx, a, b)\n  local t = state[a] or {}\n  state[a] = t\n  t[#t + 1] = b\n  if #t > %d then return #t end\n  return a\nend\n", i, i)
+	}
+	s.WriteString("return M")
+	return s.String()
+}
+
+// Heap of an idle service with 40 handlers, and what it takes to start one.
+func BenchmarkStartService(b *testing.B) {
+	r, err := service.New(service.Config{Lua: luavm.Config{Files: scripts{"s.lua": handlers40()}}, API: luaapi.New()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.Stop(context.Background())
+	if err := r.Start(context.Background(), []service.Spec{{Name: "first", Script: "s.lua", Instances: 1}}); err != nil {
+		b.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	b.ResetTimer()
+	if err := r.Start(context.Background(), []service.Spec{{Name: shield.Name("s"), Script: "s.lua", Instances: b.N}}); err != nil {
+		b.Fatal(err)
+	}
+	b.StopTimer()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(b.N), "heap-B/service")
+}

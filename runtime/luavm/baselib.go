@@ -133,6 +133,12 @@ func baseGetmetatable(L *lua.LState) int {
 		L.Push(lua.LNil) // how a library's own table is built is not a script's business
 		return 1
 	}
+	if t, ok := v.(*lua.LTable); ok {
+		if _, mark := t.Metatable.(*lua.LUserData); mark {
+			L.Push(lua.LNil) // shield.array's mark, not a metatable
+			return 1
+		}
+	}
 	L.Push(L.GetMetatable(v))
 	return 1
 }
@@ -271,7 +277,11 @@ func basePrint(L *lua.LState) int {
 	return 0
 }
 
+// print is silent in a scratch VM, whose script has said it all before.
 func (w *World) print(L *lua.LState, line string) {
+	if VMOf(L).cfg.Inert {
+		return
+	}
 	if w.cfg.Print != nil {
 		w.cfg.Print(L, line)
 		return

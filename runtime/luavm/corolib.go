@@ -29,9 +29,9 @@ func coResume(L *lua.LState) int {
 	vm := VMOf(L)
 	n, failed, refusal := vm.resume(L, co, 2)
 	switch {
-	case refusal != "":
+	case refusal != nil:
 		L.Push(lua.LFalse)
-		L.Push(lua.LString(refusal))
+		L.Push(refusal)
 		return 2
 	case failed != nil:
 		vm.passOn(failed)
@@ -62,8 +62,11 @@ func coWrap(L *lua.LState) int {
 		vm := VMOf(L)
 		n, failed, refusal := vm.resume(L, co, 1)
 		switch {
-		case refusal != "":
-			L.RaiseError("%s", refusal)
+		case refusal != nil:
+			if s, ok := refusal.(lua.LString); ok {
+				refusal = lua.LString(where(L)) + s
+			}
+			L.Error(refusal, 0)
 		case failed != nil:
 			vm.passOn(failed)
 			t := vm.cur.turn

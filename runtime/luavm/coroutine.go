@@ -1,6 +1,7 @@
 package luavm
 
 import (
+	"fmt"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -103,6 +104,7 @@ func (vm *VM) takeWorker(co *coroutine) *worker {
 	var k *worker
 	if n := len(w.idle); n > 0 {
 		k, w.idle = w.idle[n-1], w.idle[:n-1]
+		w.lowIdle = min(w.lowIdle, n-1)
 	} else {
 		k = &worker{world: w, in: make(chan order, 1), out: make(chan bool, 1)}
 		k.th.L = w.newStack()
@@ -223,31 +225,31 @@ func (k *worker) body() {
 	L.SetTop(0)
 }
 
-// refuse says why co can't be resumed now, or "".
-func (vm *VM) refuse(co *coroutine) string {
+// refuse says why co can't be resumed now, or gives nil.
+func (vm *VM) refuse(co *coroutine) lua.LValue {
 	switch {
 	case co.status == coDead:
-		return "cannot resume dead coroutine"
+		return lua.LString("cannot resume dead coroutine")
 	case co.status == coSuspended:
 		if vm.cur.depth >= maxNested {
-			return "stack overflow (coroutines nested deeper than 100)"
+			return lua.LString(fmt.Sprintf("stack overflow (coroutines nested deeper than %d)", maxNested))
 		}
 		if co.k == nil && !vm.mayStart() {
-			return shield.CoroutineLimit.Error() + ": the service has " +
-				"max_coroutines handlers and coroutines in flight"
+			return vm.world.errorValue(shield.Errorf(shield.CoroutineLimit,
+				"the service has %d handlers and coroutines in flight (max_coroutines)", vm.cfg.Limits.Coroutines))
 		}
-		return ""
+		return nil
 	case co.k.th.turn.parked != "":
-		return "cannot resume: waiting in " + co.k.th.turn.parked
+		return lua.LString("cannot resume: waiting in " + co.k.th.turn.parked)
 	default:
-		return "cannot resume non-suspended coroutine"
+		return lua.LString("cannot resume non-suspended coroutine")
 	}
 }
 
 // resume runs co with the arguments from..top of L until it yields or ends, and
-// pushes what it gave. A non-empty refusal means that it did not run.
-func (vm *VM) resume(L *lua.LState, co *coroutine, from int) (n int, failed *lua.ApiError, refusal string) {
-	if refusal = vm.refuse(co); refusal != "" {
+// pushes what it gave. A refusal means that it did not run.
+func (vm *VM) resume(L *lua.LState, co *coroutine, from int) (n int, failed *lua.ApiError, refusal lua.LValue) {
+	if refusal = vm.refuse(co); refusal != nil {
 		return 0, nil, refusal
 	}
 	th := vm.cur
@@ -289,7 +291,7 @@ func (vm *VM) resume(L *lua.LState, co *coroutine, from int) (n int, failed *lua
 	n = len(k.pass)
 	clear(k.pass)
 	k.pass = k.pass[:0]
-	return n, failed, ""
+	return n, failed, nil
 }
 
 // switchTo makes th the stack that runs. See turn.ask for the order.

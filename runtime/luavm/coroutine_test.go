@@ -77,7 +77,7 @@ func TestCoroutineOutlivesItsTurn(t *testing.T) {
 func TestCoroutineLimit(t *testing.T) {
 	b := oneBox(t, VMConfig{Limits: Limits{Coroutines: 20}})
 	got := b.do(`keep = {} for i = 1, 50 do local co = coroutine.create(coroutine.yield) local ok, why = coroutine.resume(co) if not ok then return i, why end keep[i] = co end`)
-	if want := "20 coroutine_limit: the service has max_coroutines handlers and coroutines in flight"; got != want {
+	if want := "20 coroutine_limit: the service has 20 handlers and coroutines in flight (max_coroutines)"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got := b.do(`for _, co in ipairs(keep) do coroutine.resume(co) end return coroutine.resume(coroutine.create(function() return "free" end))`); got != "true free" {

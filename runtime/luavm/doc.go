@@ -1,8 +1,9 @@
 // Package luavm runs Lua for services that must not hurt one another.
 //
 // A World belongs to one node: the locked shared libraries, the compile cache,
-// the pool of hands (Lua stacks) and the goroutines of coroutines. It has no
-// package-level state, so two worlds share nothing. A VM is one service's Lua:
+// the pool of hands (Lua stacks) and the goroutines of coroutines. Two worlds
+// share nothing; what is set once for the process is how gopher-lua executes
+// (internals.go). A VM is one service's Lua:
 // its globals, modules and limits, and no stack while nothing runs, which is
 // why an idle one costs less than a kilobyte.
 //

@@ -78,10 +78,18 @@ func (e *ScriptError) Unwrap() error { return e.Err }
 
 var placeRE = regexp.MustCompile(`^\s*([^\n]+?):(\d+):`)
 
+// errorValue is the Lua form of a limit that a script met.
+func (w *World) errorValue(err *shield.Error) lua.LValue {
+	if w.cfg.MakeErr != nil {
+		return w.cfg.MakeErr(err)
+	}
+	return lua.LString(err.Error())
+}
+
 // newRunError translates what gopher-lua's PCall returned. entry is how the
 // function at the bottom of the stack is called.
 func newRunError(api *lua.ApiError, entry string) *RunError {
-	e := &RunError{Value: api.Object, Message: errorText(api.Object), Traceback: tidyTrace(api.StackTrace, entry)}
+	e := &RunError{Value: api.Object, Message: strings.TrimLeft(errorText(api.Object), " "), Traceback: tidyTrace(api.StackTrace, entry)}
 	switch {
 	case api.Type == lua.ApiErrorPanic:
 		e.Kind = KindPanic

@@ -61,11 +61,14 @@ func (w *watcher) wake() {
 func (w *World) runWatcher() {
 	tick := time.NewTicker(w.cfg.Tick)
 	defer tick.Stop()
-	for idle := 0; ; {
+	for idle, n := 0, 1; ; n++ {
 		select {
 		case <-w.watch.quit:
 			return
 		case <-tick.C:
+		}
+		if n%lingerTicks == 0 {
+			w.trim()
 		}
 		if w.look(time.Now()) {
 			idle = 0
@@ -137,6 +140,9 @@ func (w *World) look(now time.Time) (busy bool) {
 		}
 		busy = true
 		vm := t.vm.Load()
+		if vm == nil {
+			continue // it has just ended
+		}
 		if t.seen.clock != clock {
 			t.seen = watched{clock: clock, since: now}
 			continue

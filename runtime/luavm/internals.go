@@ -70,6 +70,7 @@ var (
 	offStack   uintptr
 	offUvcache uintptr
 	offFrame   uintptr
+	offMts     uintptr // of lua.Global
 )
 
 func registryOf(L *lua.LState) *registryMirror {
@@ -88,6 +89,12 @@ func openUpvalues(L *lua.LState) **upvalueMirror {
 
 func currentFrame(L *lua.LState) *frameMirror {
 	return *(**frameMirror)(unsafe.Add(unsafe.Pointer(L), offFrame))
+}
+
+// setBuiltinMetatables gives g metatables of its own for the types that share
+// one; they come from the world otherwise.
+func setBuiltinMetatables(g *lua.Global, mts map[int]lua.LValue) {
+	*(*map[int]lua.LValue)(unsafe.Add(unsafe.Pointer(g), offMts)) = mts
 }
 
 func mirrorOf(t *lua.LTable) *tableMirror { return (*tableMirror)(unsafe.Pointer(t)) }
@@ -159,6 +166,11 @@ var checkLayout = sync.OnceValue(func() error {
 		}
 		*off = f.Offset
 	}
+	mts, ok := reflect.TypeFor[lua.Global]().FieldByName("builtinMts")
+	if !ok || mts.Type != reflect.TypeFor[map[int]lua.LValue]() {
+		return layoutError("Global.builtinMts")
+	}
+	offMts = mts.Offset
 	reg, _ := state.FieldByName("reg")
 	frame, _ := state.FieldByName("currentFrame")
 	upvalues, _ := state.FieldByName("uvcache")

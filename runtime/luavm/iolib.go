@@ -39,7 +39,13 @@ func ioLib(T *lua.LState, w *World) Lib {
 	}))
 	open := func(L *lua.LState, path, mode string) (lua.LValue, error) {
 		var f File
-		err := withFS(w, func(fs FS) (err error) { f, err = fs.OpenFile(path, mode); return err })
+		open := func(fs FS) (err error) { f, err = fs.OpenFile(path, mode); return err }
+		var err error
+		if w.cfg.FS != nil && mode[0] == 'r' && !strings.Contains(mode, "+") {
+			err = open(w.cfg.FS)
+		} else {
+			err = withFS(L, open)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package luavm
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -30,21 +31,27 @@ func osLib(w *World) Lib {
 		}
 		lib["remove"] = func(L *lua.LState) int {
 			path := L.CheckString(1)
-			return fileResult(L, path, withFS(w, func(fs FS) error { return fs.Remove(path) }))
+			return fileResult(L, path, withFS(L, func(fs FS) error { return fs.Remove(path) }))
 		}
 		lib["rename"] = func(L *lua.LState) int {
 			from, to := L.CheckString(1), L.CheckString(2)
-			return fileResult(L, from, withFS(w, func(fs FS) error { return fs.Rename(from, to) }))
+			return fileResult(L, from, withFS(L, func(fs FS) error { return fs.Rename(from, to) }))
 		}
 	}
 	return lib
 }
 
-func withFS(w *World, f func(FS) error) error {
-	if w.cfg.FS == nil {
-		return fmt.Errorf("no folder is open to scripts (lua.sandbox)")
+// withFS does something to the world's files, which a scratch VM must leave as
+// they are.
+func withFS(L *lua.LState, change func(FS) error) error {
+	vm := VMOf(L)
+	switch {
+	case vm.world.cfg.FS == nil:
+		return errors.New("no folder is open to scripts (lua.sandbox)")
+	case vm.cfg.Inert:
+		return errors.New("files are not changed while a new version of the script is tried out")
 	}
-	return f(w.cfg.FS)
+	return change(vm.world.cfg.FS)
 }
 
 func osTime(L *lua.LState) int {

@@ -104,10 +104,10 @@ func (w *World) trim() {
 	}
 	w.free = slices.Delete(w.free, 0, spare)
 	w.hands = slices.DeleteFunc(w.hands, func(h *Hand) bool { return drop[h] })
-	w.lowFree = len(w.free)
-	spare = max(0, len(w.idle)-keep)
+	spare = max(0, min(w.lowIdle, len(w.idle))-keep)
 	ended := slices.Clone(w.idle[:spare])
 	w.idle = slices.Delete(w.idle, 0, spare)
+	w.lowFree, w.lowIdle = len(w.free), len(w.idle)
 	w.mu.Unlock()
 	for _, k := range ended {
 		k.in <- orderEnd
@@ -157,6 +157,7 @@ func (vm *VM) begin(h *Hand, c *Call) {
 func (vm *VM) end(h *Hand) {
 	t, L := &h.turn, h.main.L
 	t.clock.Add(1)
+	t.vm.Store(nil)
 	vm.ran++
 	if t.newer != nil {
 		t.newer.older = t.older

@@ -74,10 +74,7 @@ func newLibraries(w *World) (*libraries, error) {
 	l.global.RawSetString("__index", l.base)
 	l.standIn[l.global] = l.base
 
-	strings := T.CreateTable(0, 2)
-	strings.RawSetString("__index", T.NewFunction(l.stringIndex))
-	strings.RawSetString("__metatable", lua.LString("locked"))
-	T.SetMetatable(lua.LString(""), strings)
+	T.SetMetatable(lua.LString(""), stringMeta(l.real["string"]))
 
 	l.idle = new(lua.Global)
 	*l.idle = *T.G // shares builtinMts, which nobody writes to from now on
@@ -222,26 +219,18 @@ func (l *libraries) ownTable(vm *VM, name string) lua.LValue {
 			return lua.LNil // the script has put it away
 		}
 		vm.strings = t
+		setBuiltinMetatables(vm.g, map[int]lua.LValue{int(lua.LTString): stringMeta(t)})
 	}
 	vm.g.Global.RawSetString(name, t)
 	return t
 }
 
-// stringIndex is __index of strings: what the script added comes first.
-func (l *libraries) stringIndex(L *lua.LState) int {
-	key, ok := L.Get(2).(lua.LString)
-	if !ok {
-		L.Push(lua.LNil)
-		return 1
-	}
-	if own := VMOf(L).strings; own != nil {
-		if v := own.RawGetString(string(key)); v != lua.LNil {
-			L.Push(v)
-			return 1
-		}
-	}
-	L.Push(l.real["string"].RawGetString(string(key)))
-	return 1
+// stringMeta is the metatable of strings. A VM has one of its own as soon as its
+// script has named string, so that what it adds there works as a method.
+func stringMeta(index *lua.LTable) *lua.LTable {
+	meta := &lua.LTable{Metatable: lua.LNil}
+	mirrorOf(meta).strdict = map[string]lua.LValue{"__index": index, "__metatable": lua.LString("locked")} // never traversed: no list of keys
+	return meta
 }
 
 // standsFor gives what an own table leads to, or nil.

@@ -84,6 +84,7 @@ type World struct {
 	free      []*Hand          // LIFO, so that the warm one is used again
 	lowFree   int              // the fewest free hands since trim
 	idle      []*worker        // idle goroutines of coroutines, LIFO
+	lowIdle   int              // the fewest of them since trim
 	live      map[*worker]bool // all of them
 	doomed    []*worker        // their coroutines are gone; see reap
 	closed    bool

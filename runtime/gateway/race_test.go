@@ -16,7 +16,7 @@ import (
 // rig watches every step.
 func TestRacesKeepThePromises(t *testing.T) {
 	r := newRig(t, pipe, nil)
-	for seed := range uint64(60) {
+	for seed := range uint64(40) {
 		raceOnce(t, r, seed)
 	}
 }
@@ -110,7 +110,7 @@ func TestOneOfManyBindsWins(t *testing.T) {
 // meanwhile; frames read before the bind go to the old target.
 func TestBoundComesBeforeFrames(t *testing.T) {
 	r := newRig(t, TCP, nil)
-	for range 50 {
+	for range 10 {
 		b := r.dial()
 		ref := r.enter(b)
 		stop := make(chan struct{})

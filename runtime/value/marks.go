@@ -13,18 +13,14 @@ type nullType struct{}
 // only itself.
 var Null = &lua.LUserData{Value: nullType{}, Env: newTable(0, 0), Metatable: nullMeta()}
 
-// arrayMark is the metatable that shield.array gives a table. It holds nothing
-// but its own lock, so all VMs share it.
-var arrayMark = lockedMeta(0)
-
-func lockedMeta(nrec int) *lua.LTable {
-	t := newTable(0, nrec+1)
-	t.RawSetString("__metatable", lua.LFalse)
-	return t
-}
+// arrayMark is what shield.array leaves in a table's Metatable field. It is no
+// table, so gopher-lua takes a marked table for one without metatable: nothing
+// is looked up in it, and setmetatable puts a real one in its place.
+var arrayMark = &lua.LUserData{Env: newTable(0, 0), Metatable: lua.LNil}
 
 func nullMeta() *lua.LTable {
-	t := lockedMeta(1)
+	t := newTable(0, 2)
+	t.RawSetString("__metatable", lua.LFalse)
 	t.RawSetString("__tostring", &lua.LFunction{IsG: true, Env: newTable(0, 0), GFunction: func(L *lua.LState) int {
 		L.Push(lua.LString("null"))
 		return 1
@@ -37,7 +33,7 @@ func nullMeta() *lua.LTable {
 func MarkArray(t *lua.LTable) { t.Metatable = arrayMark }
 
 // IsArrayMark reports whether a table's Metatable field is MarkArray's. Lua
-// code is not to see it: getmetatable gives nil and setmetatable replaces it.
+// code is not to see it: getmetatable gives nil.
 func IsArrayMark(metatable lua.LValue) bool { return metatable == lua.LValue(arrayMark) }
 
 // NewHandle wraps h for a payload. The receiver gives it its metatable when it

@@ -209,6 +209,23 @@ func TestIntern(t *testing.T) {
 	}
 }
 
+// A marked array is to Lua code a table like any other.
+func TestMarkedArraysTakeMetatables(t *testing.T) {
+	got := lua1(t, `
+		local t = array{1, 2}
+		local missing, n = t.x, #t
+		t.y = 3
+		setmetatable(t, {__index = {x = "from the class"}})
+		return missing, n, t.x, t.y, t == t, t ~= array{1, 2}`)
+	var s []string
+	for _, v := range got {
+		s = append(s, Text(v))
+	}
+	if want := `nil 2 "from the class" 3 true true`; strings.Join(s, " ") != want {
+		t.Errorf("got %s, want %s", strings.Join(s, " "), want)
+	}
+}
+
 func TestScalarsNeedNoMemory(t *testing.T) {
 	vals := []lua.LValue{lua.LNumber(4711), lua.LString("hello"), lua.LTrue}
 	n := testing.AllocsPerRun(100, func() {

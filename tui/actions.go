@@ -68,7 +68,7 @@ func (m *model) whyNoVerb(verb string) string {
 	case m.cfg.ReadOnly:
 		return "this console is read-only"
 	case m.cfg.Commander == nil:
-		return "a recording can only be watched"
+		return "this is a recording"
 	case !slices.Contains(m.cfg.Commander.Verbs(), verb):
 		return "this server does not offer " + verb
 	case m.link == stale || m.link == attaching:

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"strconv"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
@@ -59,7 +60,7 @@ func (m *model) copyText(text, what string) tea.Cmd {
 
 func (m *model) copied(msg copiedMsg) {
 	if msg.err != nil {
-		m.say(theme.Warn, "copied: "+msg.what+"; not written to "+m.cfg.ClipName+": "+msg.err.Error())
+		m.say(theme.Warn, "copied, but not written to "+m.cfg.ClipName+": "+msg.err.Error())
 		return
 	}
 	m.say(theme.Good, "copied: "+msg.what+"  (also in "+m.cfg.ClipName+")")
@@ -75,10 +76,10 @@ func (m *model) commandOf() string {
 			return "shield routes --json | jq " + shellQuote(`.[] | select(.node == `+jsonString(string(r.Node))+` and .name == `+jsonString(string(r.Name))+`)`)
 		}
 	case keys.Sessions:
-		return "shield sessions --json | jq " + shellQuote(`.[] | select(.session == `+jsonString(m.st.sessions.key())+`)`)
+		return "shield sessions show " + shellQuote(m.st.sessions.key()) + " --json"
 	case keys.Services:
 		if s := m.st.services.selected(); s != nil {
-			return "shield services --json | jq " + shellQuote(`.[] | select(.node == `+jsonString(string(s.Node))+` and .id == `+total(int64(s.ID))+`)`)
+			return "shield services --node " + shellQuote(string(s.Node)) + " --json | jq " + shellQuote(`.[] | select(.id == `+strconv.FormatUint(uint64(s.ID), 10)+`)`)
 		}
 	case keys.Calls:
 		if c := m.st.calls.selected(); c != nil {

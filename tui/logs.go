@@ -139,7 +139,10 @@ func (l *logPane) match() {
 // hold stops following: what is shown now stays.
 func (l *logPane) hold() {
 	if l.held == nil && len(l.live) > 0 {
-		l.top = l.firstShown()
+		var cut bool
+		if l.top, cut = l.firstShown(); cut {
+			l.top++
+		}
 		l.held = l.live[:len(l.live):len(l.live)]
 		l.unseen = 0
 	}
@@ -219,17 +222,15 @@ func (l *logPane) json() string {
 	return string(b)
 }
 
-// firstShown is the match at the top of the screen while following.
-func (l *logPane) firstShown() int {
+// firstShown is the match at the top of the screen while following; cut says
+// that its first lines are beyond the edge.
+func (l *logPane) firstShown() (first int, cut bool) {
 	lines, i := 0, len(l.matches)
 	for i > 0 && lines < l.h {
 		i--
 		lines += len(l.texts(nil, &l.view()[l.matches[i]]))
 	}
-	if lines > l.h {
-		i++
-	}
-	return i
+	return i, lines > l.h
 }
 
 // texts is what a log row says, a line each: a traceback stays one block. With
@@ -278,14 +279,14 @@ func (l *logPane) View(p *pen, focus bool) []string {
 	if l.w <= 0 || l.h <= 0 {
 		return nil
 	}
-	first := l.firstShown()
+	first, _ := l.firstShown()
 	if !l.following() {
 		first = l.scrolled(p)
 	}
 	rows := l.view()
 	l.measure(p, rows, first)
 	out := make([]string, 0, l.h)
-	for i := first; i < len(l.matches) && len(out) < l.h; i++ {
+	for i := first; i < len(l.matches) && (l.following() || len(out) < l.h); i++ {
 		out = append(out, l.block(p, &rows[l.matches[i]], focus && i == l.cur)...)
 	}
 	if l.following() && len(out) > l.h {

@@ -88,6 +88,9 @@ func (m *model) tooSmall(p *pen) []string {
 		"this terminal is " + strconv.Itoa(m.w) + "x" + strconv.Itoa(m.h),
 		"q quits",
 	}
+	if m.w < len(say[0]) {
+		say = []string{"needs " + strconv.Itoa(minWidth) + "x" + strconv.Itoa(minHeight), "this is " + strconv.Itoa(m.w) + "x" + strconv.Itoa(m.h), "q quits"}
+	}
 	lines := make([]string, 0, m.h)
 	for range (m.h - len(say)) / 2 {
 		lines = append(lines, grid.Blank(m.w))

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -472,5 +473,80 @@ func TestSortingIsThatOfAPerson(t *testing.T) {
 	}
 	if diff := cmp.Diff([]shield.NodeID{"gate", "node-1", "node-2", "node-02", "node-10"}, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A field that a comparison forgets would never reach a screen.
+func TestComparisonsForgetNoField(t *testing.T) {
+	forgetsNone(t, control.SameNode, "Uptime")
+	forgetsNone(t, control.SameRoute)
+	forgetsNone(t, control.SameService)
+	forgetsNone(t, control.SameSession, "IdleMS", "OpenedMS")
+	forgetsNone(t, control.SameStatus, "Uptime")
+}
+
+// forgetsNone changes one field of a row after the other.
+func forgetsNone[T any](t *testing.T, same func(a, b *T) bool, ages ...string) {
+	t.Helper()
+	var zero T
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(zero)) {
+		if f.Anonymous {
+			continue
+		}
+		var a, b T
+		fill(t, reflect.ValueOf(&b).Elem().FieldByIndex(f.Index))
+		if want := slices.Contains(ages, f.Name); same(&a, &b) != want {
+			t.Errorf("%T: a change of %s alone: same = %v, want %v", zero, f.Name, !want, want)
+		}
+	}
+}
+
+// fill sets v to something that is not its zero value.
+func fill(t *testing.T, v reflect.Value) {
+	t.Helper()
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(1)
+	case reflect.Uint32, reflect.Uint64:
+		v.SetUint(1)
+	case reflect.Float64:
+		v.SetFloat(1)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(reflect.ValueOf("x"), reflect.ValueOf(int64(1)))
+	default:
+		t.Fatalf("can't fill a %s", v.Kind())
+	}
+}
+
+// BenchmarkWatchScan is what one look at 10 000 sessions costs, half of which
+// sent something since the last; the watcher waits 200 times that long before
+// the next.
+func BenchmarkWatchScan(b *testing.B) {
+	rows := make([]shield.SessionRow, 10_000)
+	for i := range rows {
+		rows[i] = shield.SessionRow{Session: shield.SessionID(fmt.Sprintf("s-%d", i)), Player: "p", Epoch: 1, Target: "node-1:player.p",
+			Gateway: "node-1:main", State: shield.SessionBound, Address: "127.0.0.1:5000", Transport: "tcp"}
+	}
+	n := 0
+	scan := control.Scanner(control.TopicSessions, func() []shield.SessionRow {
+		n++
+		now := slices.Clone(rows)
+		for i := 0; i < len(now); i += 2 {
+			now[i].In = int64(n)
+		}
+		return now
+	})
+	b.ReportAllocs()
+	for b.Loop() {
+		scan()
 	}
 }

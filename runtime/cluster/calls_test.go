@@ -54,7 +54,7 @@ func TestOrder(t *testing.T) {
 		if _, err := a.call(b, "last", 10*time.Second); err != nil {
 			t.Fatal(err)
 		}
-		if got := b.local.sent(); !slices.Equal(got, want) {
+		if got := b.services().sent(); !slices.Equal(got, want) {
 			t.Errorf("got %d sends, out of order or incomplete", len(got))
 		}
 	})
@@ -80,8 +80,8 @@ func TestFrames(t *testing.T) {
 		w.router.set(func(r *router) { delete(r.down, b.addr) })
 		a.wantStates(3*time.Second, "b online")
 		time.Sleep(time.Second)
-		if want := []string{"a ingress hello", "a push late"}; !slices.Equal(b.local.framed(), want) {
-			t.Errorf("frames %q, want %q", b.local.framed(), want)
+		if want := []string{"a ingress hello", "a push late"}; !slices.Equal(b.services().framed(), want) {
+			t.Errorf("frames %q, want %q", b.services().framed(), want)
 		}
 	})
 }
@@ -219,8 +219,8 @@ func TestDeadlineOnArrival(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		if b.local.ran() != 0 || b.c.Drops()["expired_on_arrival"] != 1 {
-			t.Errorf("an expired call ran: %d, %v", b.local.ran(), b.c.Drops())
+		if b.services().ran() != 0 || b.c.Drops()["expired_on_arrival"] != 1 {
+			t.Errorf("an expired call ran: %d, %v", b.services().ran(), b.c.Drops())
 		}
 	})
 }
@@ -244,7 +244,7 @@ func TestRecordExpires(t *testing.T) {
 		if a.c.OpenCalls() != 0 {
 			t.Errorf("%d ids are taken", a.c.OpenCalls())
 		}
-		b.local.kept(0).Reply([]byte("much too late"), nil)
+		b.services().kept(0).Reply([]byte("much too late"), nil)
 		time.Sleep(time.Second)
 		if n := b.c.Drops()["replies_given_twice"]; n != 1 {
 			t.Errorf("replies given twice: %d", n)
@@ -265,7 +265,7 @@ func TestLastWordsArrive(t *testing.T) {
 				_ = a.c.Send(&shield.Envelope{Target: shield.Handle{Node: "b", Epoch: b.c.Epoch(), ID: 1}, Method: fmt.Sprint(i), Args: make([]byte, 500)})
 			}
 			a.stop()
-			if got := b.local.sent(); len(got) != 200 {
+			if got := b.services().sent(); len(got) != 200 {
 				t.Errorf("seed %d: %d of 200 sends arrived before the stop returned", seed, len(got))
 			}
 			b.wantStates(100*time.Millisecond, "a offline")

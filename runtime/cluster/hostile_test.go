@@ -71,7 +71,7 @@ func TestEnvelopeBeforeHandshake(t *testing.T) {
 		l = s.dial(t, a.addr)
 		_ = l.Write(cluster.Data, wire.AppendEnvelope(nil, e))
 		cutOff(t, l, 5*time.Second)
-		if a.local.ran() != 0 {
+		if a.services().ran() != 0 {
 			t.Error("a stranger's call ran")
 		}
 		if a.c.Drops()["peer_not_authenticated"] != 1 {
@@ -103,8 +103,8 @@ func TestIdentityMismatch(t *testing.T) {
 			}
 			break
 		}
-		if a.local.ran() != 0 || len(a.local.sent()) != 0 || a.c.Drops()["peer_identity_mismatch"] != 2 {
-			t.Errorf("calls %d, sends %q, drops %v", a.local.ran(), a.local.sent(), a.c.Drops())
+		if a.services().ran() != 0 || len(a.services().sent()) != 0 || a.c.Drops()["peer_identity_mismatch"] != 2 {
+			t.Errorf("calls %d, sends %q, drops %v", a.services().ran(), a.services().sent(), a.c.Drops())
 		}
 		l.Close("done")
 	})

@@ -112,7 +112,7 @@ type testNode struct {
 	addr    string
 	cfg     cluster.Config
 	c       *cluster.Cluster
-	local   *local
+	local   localEnd
 	log     *logBuffer
 	dead    bool
 	mu      sync.Mutex
@@ -185,7 +185,7 @@ func (n *testNode) prepare() {
 	if err != nil {
 		n.w.t.Fatal(err)
 	}
-	n.local.c = n.c
+	n.local.bind(n.c)
 	n.w.mu.Lock()
 	n.w.nodes = append(n.w.nodes, n)
 	n.w.mu.Unlock()
@@ -329,6 +329,15 @@ type waiter chan outcome
 
 func (w waiter) Done(result []byte, err *shield.Error) { w <- outcome{result, err} }
 
+// localEnd is what stands behind a cluster in a test.
+type localEnd interface {
+	cluster.Local
+	bind(c *cluster.Cluster)
+}
+
+// services is n's end, for tests that look into it.
+func (n *testNode) services() *local { return n.local.(*local) }
+
 // local is the node behind a cluster: it answers "echo" at once, "slow..." after
 // that time, keeps "hold" for ever, and records the sends.
 type local struct {
@@ -339,6 +348,8 @@ type local struct {
 	held   []shield.Replier
 	calls  int
 }
+
+func (l *local) bind(c *cluster.Cluster) { l.c = c }
 
 func newLocal() *local { return &local{} }
 

@@ -126,6 +126,31 @@ func TestCtlCallOutcomesHaveTheirExitCodes(t *testing.T) {
 	}
 }
 
+// Ctrl-C during a call is an outcome of it too.
+func TestCtlInterruptedCall(t *testing.T) {
+	c := serveCtl(t)
+	started := make(chan struct{}, 2)
+	c.Set(func(r *controltest.Rows) {
+		r.Call = func(ctx context.Context, _ control.Call) control.CallResult {
+			started <- struct{}{}
+			<-ctx.Done()
+			return control.CallResult{Error: control.MakeError(ctx.Err(), shield.Timeout)}
+		}
+	})
+	for _, flags := range [][]string{nil, {"--json"}} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		go func() { <-started; cancel(errInterrupted) }()
+		var out, errs bytes.Buffer
+		exit := run(ctx, append([]string{"call", "auth", "login"}, flags...), &IO{In: strings.NewReader(""), Out: &out, Err: &errs, Dir: c.dir, Color: "auto"})
+		if exit != exitInterrupted {
+			t.Errorf("%v: exit %d, want 130", flags, exit)
+		}
+		if flags != nil && (!strings.HasPrefix(out.String(), `{"ok":false,"error":{"code":"interrupted",`) || errs.Len() > 0) {
+			t.Errorf("%v: out %q, err %q", flags, out.String(), errs.String())
+		}
+	}
+}
+
 func TestCtlEvalReadsStandardInput(t *testing.T) {
 	c := serveCtl(t)
 	got := shieldIn(t, c.dir, "return 1\n", "eval", "auth", "-")

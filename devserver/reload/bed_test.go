@@ -208,13 +208,15 @@ func (b *bed) step(ar *txtar.Archive, n int, line string) {
 	case "call":
 		b.same(n, line, b.call(words[1], words[2:]...), want)
 	case "eventually":
-		deadline := time.Now().Add(5 * time.Second)
-		got := b.call(words[2], words[3:]...)
-		for got != want && time.Now().Before(deadline) {
-			time.Sleep(10 * time.Millisecond)
-			got = b.call(words[2], words[3:]...)
+		for _, node := range b.nodes {
+			deadline := time.Now().Add(5 * time.Second)
+			got := b.callOn(node, words[2], words[3:]...)
+			for got != want && time.Now().Before(deadline) {
+				time.Sleep(10 * time.Millisecond)
+				got = b.callOn(node, words[2], words[3:]...)
+			}
+			b.same(n, line, got, want)
 		}
-		b.same(n, line, got, want)
 	case "start":
 		for i, node := range b.nodes {
 			ch := make(chan string, 1)

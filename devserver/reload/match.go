@@ -75,6 +75,7 @@ func (s *swap) pairClasses(f *fileSwap) {
 		lt, ok2 := lv.(*lua.LTable)
 		if ok1 && ok2 && s.pairs[ft] == nil && s.inPlace(f, p, lt) && !s.known(ft) {
 			s.pairs[ft] = lt
+			s.stays[lt] = true
 			f.moved[p.new.place.key()] = lt
 		}
 	}

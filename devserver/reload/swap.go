@@ -157,6 +157,7 @@ type swap struct {
 	pairs    map[lua.LValue]lua.LValue // fresh object -> live object
 	cellPair map[*lua.Upvalue]*lua.Upvalue
 	partner  map[*lua.LFunction]*lua.LFunction // live -> fresh
+	stays    map[*lua.LTable]bool              // live tables that get new content in place
 	barred   map[fieldRef]bool                 // fresh fields whose value is taken, not matched
 	barCells map[*lua.Upvalue]bool
 	done     map[lua.LValue]bool // fresh objects already translated
@@ -201,7 +202,7 @@ func (st *State) prepare(fresh *Image) (*swap, error) {
 		st: st, live: st.live, fresh: fresh,
 		byOld: map[*lua.FunctionProto]owner{}, byNew: map[*lua.FunctionProto]owner{},
 		pairs: map[lua.LValue]lua.LValue{}, cellPair: map[*lua.Upvalue]*lua.Upvalue{},
-		partner: map[*lua.LFunction]*lua.LFunction{}, barred: map[fieldRef]bool{}, barCells: map[*lua.Upvalue]bool{},
+		partner: map[*lua.LFunction]*lua.LFunction{}, stays: map[*lua.LTable]bool{}, barred: map[fieldRef]bool{}, barCells: map[*lua.Upvalue]bool{},
 		done: map[lua.LValue]bool{}, doneCell: map[*lua.Upvalue]bool{},
 		replaced: map[lua.LValue]lua.LValue{}, warned: map[string]bool{},
 	}

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+	"weak"
 
 	"shield/runtime/luavm"
 	"shield/runtime/service"
@@ -314,10 +316,13 @@ func (t *target) install(w *service.Swapping, loaded []*luavm.Module, now []*Mod
 	}
 }
 
-// shapes remembers what was analysed, by hash: all nodes run the same files.
+// shapes remembers what was analysed, by hash: all nodes run the same files. A
+// shape lives as long as some VM runs the code, so that a thousand reloads leave
+// nothing behind.
 type shapes struct {
 	mu     sync.Mutex
-	byHash map[shapeKey]*Shape
+	byHash map[shapeKey]weak.Pointer[Shape]
+	sweep  int // at this size the dead ones are dropped
 	plans  map[[2]*Shape]*Plan
 }
 
@@ -325,9 +330,6 @@ type shapeKey struct {
 	path string
 	hash [32]byte
 }
-
-// maxShapes bounds what is remembered beyond what VMs themselves hold.
-const maxShapes = 256
 
 func (rl *Reloader) modules(loaded []*luavm.Module) ([]*Module, error) {
 	var all []*Module
@@ -346,17 +348,21 @@ func (rl *Reloader) shape(c *luavm.Code) (*Shape, error) {
 	k := shapeKey{c.Path, c.Hash}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if s := sh.byHash[k]; s != nil {
+	if s := sh.byHash[k].Value(); s != nil {
 		return s, nil
 	}
 	s, err := Analyse(c.Path, c.Source)
 	if err != nil {
 		return nil, err
 	}
-	if len(sh.byHash) >= maxShapes || sh.byHash == nil {
-		sh.byHash = map[shapeKey]*Shape{}
+	if sh.byHash == nil {
+		sh.byHash, sh.sweep = map[shapeKey]weak.Pointer[Shape]{}, 64
 	}
-	sh.byHash[k] = s
+	if len(sh.byHash) >= sh.sweep {
+		maps.DeleteFunc(sh.byHash, func(_ shapeKey, p weak.Pointer[Shape]) bool { return p.Value() == nil })
+		sh.sweep = max(64, 2*len(sh.byHash))
+	}
+	sh.byHash[k] = weak.Make(s)
 	return s, nil
 }
 

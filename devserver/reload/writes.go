@@ -262,7 +262,7 @@ func (s *swap) noteLost(f *fileSwap, p slotPlan, value lua.LValue) {
 	}
 	v, ok := f.live.at(p.old.place)
 	t, isTable := v.(*lua.LTable)
-	if !ok || !isTable || v == value {
+	if !ok || !isTable || v == value || s.stays[t] {
 		return
 	}
 	if _, class := s.g.classes[t]; !class {

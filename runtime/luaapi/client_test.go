@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -62,7 +63,9 @@ var routes = shield.NewRPCTable([]shield.RPCRoute{
 	{ID: 2003, Name: "blob", Dir: shield.ServerToClient, Codec: "raw"},
 })
 
-func TestClients(t *testing.T) {
+func TestClients(t *testing.T) { synctest.Test(t, testClients) }
+
+func testClients(t *testing.T) {
 	gw := &sessions{epochs: map[shield.SessionID]shield.SessionEpoch{}}
 	n := newNode(t, scripts{"auth.lua": `
 local M = {}
@@ -109,7 +112,7 @@ return M`}, func(c *service.Config) {
 	}
 	heard := func(want ...string) {
 		t.Helper()
-		time.Sleep(10 * time.Millisecond) // real: bind answers on a goroutine of its own
+		time.Sleep(10 * time.Millisecond) // bind answers on a goroutine of its own
 		got, _ := n.call("auth", "heard")
 		if d := cmp.Diff(`[["`+strings.Join(want, `","`)+`"]]`, got); d != "" {
 			t.Errorf("heard (-want +got):\n%s\n%s", d, n.log.text())
@@ -212,7 +215,9 @@ return M`}, nil)
 }
 
 // A bind that no gateway answers ends with the deadline.
-func TestBindTimesOut(t *testing.T) {
+func TestBindTimesOut(t *testing.T) { synctest.Test(t, testBindTimesOut) }
+
+func testBindTimesOut(t *testing.T) {
 	gw := &sessions{mute: true}
 	n := newNode(t, scripts{"s.lua": `
 local M = {}
@@ -227,6 +232,6 @@ return M`}, func(c *service.Config) {
 	if err := n.Ingress(&shield.Ingress{Target: h, Route: 1001}); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(60 * time.Millisecond) // real: the time-out
+	time.Sleep(60 * time.Millisecond) // the time-out
 	n.want(`["timeout"]`, "s", "get")
 }

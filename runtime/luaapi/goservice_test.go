@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"shield/runtime/luavm"
@@ -64,7 +65,9 @@ func (c *counter) Handle(ctx *service.GoContext, method string, args value.Paylo
 func (c *counter) Shutdown(*service.GoContext, string) {}
 func (c *counter) Exit(reason string)                  { c.exited <- reason }
 
-func TestGoService(t *testing.T) {
+func TestGoService(t *testing.T) { synctest.Test(t, testGoService) }
+
+func testGoService(t *testing.T) {
 	c := &counter{exited: make(chan string, 1)}
 	n := newNode(t, scripts{"a.lua": `
 local M = {}
@@ -85,7 +88,7 @@ return M`}, nil)
 	n.want(`[]`, "counter", "fork")
 	n.want(`[201]`, "counter", "inc")
 	n.want(`[]`, "counter", "timer")
-	time.Sleep(20 * time.Millisecond) // real: the timer
+	time.Sleep(20 * time.Millisecond) // the timer fires
 	n.want(`[101]`, "counter", "inc")
 	go n.call("counter", "sleep")
 	for len(n.Waits(context.Background())) == 0 {
@@ -97,7 +100,9 @@ return M`}, nil)
 	}
 }
 
-func TestSwap(t *testing.T) {
+func TestSwap(t *testing.T) { synctest.Test(t, testSwap) }
+
+func testSwap(t *testing.T) {
 	n := start(t, scripts{"a.lua": `
 local M = {}
 function M.on_reload(a) M.reloaded = a.name end

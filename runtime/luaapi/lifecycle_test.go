@@ -90,7 +90,9 @@ func TestStartOrder(t *testing.T) {
 	}
 }
 
-func TestSpawn(t *testing.T) {
+func TestSpawn(t *testing.T) { synctest.Test(t, testSpawn) }
+
+func testSpawn(t *testing.T) {
 	n := newNode(t, scripts{
 		"room.lua": `
 local M = {}
@@ -168,7 +170,9 @@ return M`,
 	}
 }
 
-func TestHooksOfFailure(t *testing.T) {
+func TestHooksOfFailure(t *testing.T) { synctest.Test(t, testHooksOfFailure) }
+
+func testHooksOfFailure(t *testing.T) {
 	n := start(t, scripts{"a.lua": `
 local M = {}
 local seen = {}
@@ -289,7 +293,9 @@ return M`}, func(c *service.Config) {
 	}
 }
 
-func TestRestartByHand(t *testing.T) {
+func TestRestartByHand(t *testing.T) { synctest.Test(t, testRestartByHand) }
+
+func testRestartByHand(t *testing.T) {
 	var dead []shield.Handle
 	var mu sync.Mutex
 	n := start(t, scripts{"s.lua": `local M = {n = 0} function M.inc() M.n = M.n + 1 return M.n end
@@ -322,7 +328,9 @@ function M.on_shutdown(ctx) assert(ctx.reason == "edit" and ctx.deadline > 0) en
 
 // A stopping node: on_shutdown in reverse order, services still reach each
 // other, nothing from outside is taken, nothing restarts.
-func TestDrainAndStop(t *testing.T) {
+func TestDrainAndStop(t *testing.T) { synctest.Test(t, testDrainAndStop) }
+
+func testDrainAndStop(t *testing.T) {
 	n := newNode(t, scripts{
 		"store.lua": `
 local M, all = {}, {}
@@ -369,7 +377,9 @@ return M`,
 }
 
 // Stop ends every kind of waiter.
-func TestStopEndsEveryWaiter(t *testing.T) {
+func TestStopEndsEveryWaiter(t *testing.T) { synctest.Test(t, testStopEndsEveryWaiter) }
+
+func testStopEndsEveryWaiter(t *testing.T) {
 	n := newNode(t, scripts{
 		"s.lua": `
 local M = {}

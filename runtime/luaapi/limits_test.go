@@ -2,8 +2,12 @@ package luaapi_test
 
 import (
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	lua "github.com/yuin/gopher-lua"
 
 	"shield/runtime/service"
 	"shield/runtime/shield"
@@ -66,7 +70,7 @@ func TestLimits(t *testing.T) {
 				assert(e.message:find("stack overflow"), e.message) return e.code end`,
 			shield.HandlerError, func(c service.Counters) int64 { return c.Errors }},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		run := func(t *testing.T) {
 			n := newNode(t, scripts{"s.lua": "local M = {}\nfunction M.ping() return 'pong' end\n" + tt.script + "\nreturn M"}, nil)
 			n.start(service.Spec{Name: "s", Script: "s.lua", Instances: 1, Limits: tt.limits})
 			got, err := n.call("s", "go")
@@ -76,8 +80,15 @@ func TestLimits(t *testing.T) {
 			if c := tt.counter(n.Counters()); c != 1 {
 				t.Errorf("counter = %d, want 1", c)
 			}
-			time.Sleep(60 * time.Millisecond) // real: the parked handlers of the test are over
+			time.Sleep(60 * time.Millisecond) // the parked handlers of the test are over
 			n.want(`["pong"]`, "s", "ping")
+		}
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.code == shield.HandlerTimeout {
+				run(t) // in virtual time a loop would never be too long
+				return
+			}
+			synctest.Test(t, run)
 		})
 	}
 }
@@ -99,34 +110,94 @@ return M`,
 		service.Spec{Name: "b", Script: "b.lua", Instances: 1})
 	n.wantError(shield.MemoryLimit, "", "hog", "grow")
 	n.want(`["pong"]`, "b", "ping")
-	n.until("hog")
+	n.untilRestarted("hog", 1)
 	n.want(`["pong"]`, "hog", "ping")
 	if _, err := n.call("hog", "keep"); err != nil && shield.CodeOf(err) != shield.MemoryLimit {
 		t.Errorf("keep = %v", err)
 	}
-	n.until("hog")
-	if c := n.Counters(); c.MemoryLimit == 0 || c.Restarts == 0 {
-		t.Errorf("memory_limit %d, restarts %d, want some", c.MemoryLimit, c.Restarts)
+	n.untilRestarted("hog", 2)
+	if c := n.Counters(); c.MemoryLimit != 2 {
+		t.Errorf("memory_limit %d, want 2", c.MemoryLimit)
 	}
 	if n.log.count("panicked vm") == 0 {
 		t.Errorf("on_panic(vm) was not called:\n%s", n.log.text())
 	}
 }
 
-// until waits until a name is published.
-func (n *node) until(name shield.Name) {
+// A turn that ignores its abort costs its service the VM, and nobody else
+// anything.
+func TestWedgedService(t *testing.T) {
+	release := make(chan struct{})
+	n := newNode(t, scripts{
+		"s.lua": `
+local M = {}
+function M.hang() shield.hang() return "back" end
+function M.park() pcall(shield.sleep, 1e9) return "parked" end
+function M.ping() return "pong" end
+return M`,
+		"b.lua": `local M = {} function M.call(ctx, m) local ok, e = shield.call("s", m) return ok, e.code end function M.ping() return "pong" end return M`,
+	}, func(c *service.Config) {
+		c.API.Shield["hang"] = func(*lua.LState) int { <-release; return 0 }
+		c.Lua.StuckAfter, c.Lua.Tick = 30*time.Millisecond, 5*time.Millisecond
+	})
+	n.start(service.Spec{Name: "s", Script: "s.lua", Instances: 1, Limits: service.Limits{MaxHandler: 50 * time.Millisecond},
+		Restart: service.Restart{InitialDelay: time.Millisecond}}, service.Spec{Name: "b", Script: "b.lua", Instances: 1})
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() { n.want(`[false,"service_dead"]`, "b", "call", "park") })
+	}
+	for len(n.Waits(t.Context())) < 6 {
+		time.Sleep(time.Millisecond) // until they wait: three in b, three in s
+	}
+	wg.Go(func() { n.want(`[false,"handler_timeout"]`, "b", "call", "hang") })
+	for n.Counters().Wedged == 0 {
+		n.want(`["pong"]`, "b", "ping")
+	}
+	wg.Wait()
+	n.untilRestarted("s", 1)
+	n.want(`["pong"]`, "s", "ping")
+	if n.log.count("the VM is abandoned") != 1 || n.Counters().Restarts != 1 {
+		t.Errorf("want one wedged service that came again:\n%s", n.log.text())
+	}
+	close(release)
+	n.stop()
+}
+
+func TestCoroutineLimitOfScripts(t *testing.T) {
+	n := newNode(t, scripts{"s.lua": `
+local M = {}
+function M.go()
+  kept = {}
+  for i = 1, 100 do
+    kept[i] = coroutine.create(function() coroutine.yield() end)
+    local ok, e = coroutine.resume(kept[i])
+    if not ok then return i > 5, e.code end
+  end
+end
+return M`}, nil)
+	n.start(service.Spec{Name: "s", Script: "s.lua", Instances: 1, Limits: service.Limits{MaxCoroutines: 10}})
+	n.want(`[true,"coroutine_limit"]`, "s", "go")
+	if c := n.Counters(); c.CoroutineLimit != 1 {
+		t.Errorf("counter coroutine_limit = %d, want 1", c.CoroutineLimit)
+	}
+}
+
+// untilRestarted waits until a service has come again.
+func (n *node) untilRestarted(name shield.Name, times int64) {
 	n.tb.Helper()
-	for range 2000 {
-		if _, ok := n.Lookup(name); ok {
+	for range 5000 {
+		if _, ok := n.Lookup(name); ok && n.Counters().Restarts == times {
 			return
 		}
 		time.Sleep(time.Millisecond)
 	}
-	n.tb.Fatalf("%s was not published\n%s", name, n.log.text())
+	n.tb.Fatalf("%s has not come again\n%s", name, n.log.text())
 }
 
 // At max_coroutines dev mode shows what all handlers wait for.
-func TestFullServiceIsReported(t *testing.T) {
+func TestFullServiceIsReported(t *testing.T) { synctest.Test(t, testFullServiceIsReported) }
+
+func testFullServiceIsReported(t *testing.T) {
 	n := newNode(t, scripts{"s.lua": `
 local M = {}
 function M.park()

@@ -15,6 +15,10 @@ import (
 // While a handler waits, its service goes on with its mailbox; the state it
 // left behind may have changed when it is back.
 func TestHandlersInterleaveOnlyWhereTheySuspend(t *testing.T) {
+	synctest.Test(t, testHandlersInterleaveOnlyWhereTheySuspend)
+}
+
+func testHandlersInterleaveOnlyWhereTheySuspend(t *testing.T) {
 	n := start(t, scripts{
 		"a.lua": `
 local M = {}
@@ -46,7 +50,9 @@ return M`,
 }
 
 // Every place a Lua programmer would call from.
-func TestSuspendsAnywhere(t *testing.T) {
+func TestSuspendsAnywhere(t *testing.T) { synctest.Test(t, testSuspendsAnywhere) }
+
+func testSuspendsAnywhere(t *testing.T) {
 	n := start(t, scripts{
 		"_echo.lua": `local M = {} function M.echo(ctx, v) return v end return M`,
 		"a.lua": `

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"shield/runtime/service"
@@ -169,7 +170,9 @@ func newPair(t *testing.T, files scripts) (*pair, *node, *node) {
 	return p, p.nodes["node-1"], p.nodes["node-2"]
 }
 
-func TestRemoteCalls(t *testing.T) {
+func TestRemoteCalls(t *testing.T) { synctest.Test(t, testRemoteCalls) }
+
+func testRemoteCalls(t *testing.T) {
 	p, n, n2 := newPair(t, scripts{
 		"2/room.lua": `
 local M = {}
@@ -224,7 +227,7 @@ return M`,
 		t.Errorf("the error must say where the name is: %s", got)
 	}
 	n.want(`[false,"timeout"]`, "a", "timeout")
-	time.Sleep(70 * time.Millisecond) // real: the late reply comes
+	time.Sleep(70 * time.Millisecond) // the late reply comes
 	p.mu.Lock()
 	if p.late != 1 || len(p.calls) != 0 {
 		t.Errorf("late %d, pending %d, want 1 and 0: a call that timed out must be cancelled", p.late, len(p.calls))
@@ -284,7 +287,9 @@ type replierFunc func([]byte, *shield.Error)
 
 func (f replierFunc) Reply(result []byte, err *shield.Error) { f(result, err) }
 
-func TestPool(t *testing.T) {
+func TestPool(t *testing.T) { synctest.Test(t, testPool) }
+
+func testPool(t *testing.T) {
 	p, n, _ := newPair(t, scripts{
 		"2/w.1.lua": `local M = {} function M.who(ctx, k) return "2/1" end function M.slow() shield.sleep(30) return "2/1" end return M`,
 		"2/w.2.lua": `local M = {} function M.who(ctx, k) return "2/2" end function M.slow() shield.sleep(1) return "2/2" end return M`,
@@ -323,6 +328,6 @@ return M`,
 	n.want(`[false,"pool_empty",null,"pool_empty",false,"pool_empty"]`, "a", "none")
 	n.want(`[false,"did you mean round_robin"]`, "a", "bad")
 	p.fail("node-2")
-	time.Sleep(250 * time.Millisecond) // real: what a picker knows of other nodes is 200 ms old at most
+	time.Sleep(250 * time.Millisecond) // what a picker knows of other nodes is 200 ms old at most
 	n.want(`[6,null,null]`, "a", "rr")
 }

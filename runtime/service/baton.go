@@ -87,6 +87,16 @@ func (s *Service) post(m *message) *shield.Error {
 	return nil
 }
 
+// postTo is post for a target: whoever said a name that is about to lead
+// somewhere else may try again, unlike whoever has a handle.
+func (s *Service) postTo(to Target, m *message) *shield.Error {
+	err := s.post(m)
+	if err != nil && err.Code == shield.ServiceDead && to.Name != "" {
+		return shield.Errorf(shield.ServiceNotFound, "%s has just ended; nothing else goes by %q yet", s.handle, to.Name)
+	}
+	return err
+}
+
 // pick is what the holder of the baton is to do next.
 type pick uint8
 

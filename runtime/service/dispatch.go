@@ -92,7 +92,7 @@ func (s *Service) dispatch(k *worker, m *message) {
 	if m.kind == kindTimer && m.timer.off {
 		return
 	}
-	if s.inflight-s.forks >= s.lim.MaxCoroutines && m.kind != kindFork && m.kind != kindTurn {
+	if s.inflight-s.forking >= s.lim.MaxCoroutines && m.kind != kindFork && m.kind != kindTurn {
 		s.refuse(k, m)
 		return
 	}
@@ -130,6 +130,7 @@ func (s *Service) begin(m *message, now int64) *Turn {
 		t.Kind = TurnTimer
 	case kindFork:
 		t.Kind = TurnFork
+		s.forking++
 	case kindTurn:
 		t.Kind, t.reason = m.as, m.reason
 		if m.hook != "" {
@@ -155,6 +156,7 @@ func (s *Service) end(k *worker, t *Turn) bool {
 	s.inflight--
 	if t.Kind == TurnFork {
 		s.forks--
+		s.forking--
 	}
 	if t.wait != nil || t.to != nil {
 		s.answering--

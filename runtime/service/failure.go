@@ -61,8 +61,6 @@ func (s *Service) failed(k *worker, t *Turn, m *message, err *shield.Error) *shi
 			s.deadLetter(m, err)
 		}
 		return err
-	case shield.CoroutineLimit:
-		s.rt.count.coroutineLimit.Add(1)
 	}
 	s.report(t, err)
 	if s.has("on_error") && t.Kind != TurnExit && err.Code != shield.MemoryLimit {

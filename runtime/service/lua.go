@@ -47,8 +47,7 @@ func newLuaBody(s *Service) *luaBody {
 		Limits: luavm.Limits{
 			HandlerTime: s.lim.MaxHandler,
 			Memory:      s.lim.MaxMemory,
-			// One more than ours: the service refuses first, with its own error.
-			Coroutines: s.lim.MaxCoroutines + s.lim.MaxForks + 1,
+			Coroutines:  s.lim.MaxCoroutines,
 		},
 		Now:   s.rt.Now,
 		Seed:  s.rt.seed(s.handle.ID),

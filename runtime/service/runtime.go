@@ -15,6 +15,8 @@ import (
 
 	"shield/runtime/luavm"
 	"shield/runtime/shield"
+
+	lua "github.com/yuin/gopher-lua"
 )
 
 // Config is what a Runtime is made of. Zero fields mean default.
@@ -101,7 +103,7 @@ func New(cfg Config) (*Runtime, error) {
 		r.traces.Store(uint64(cfg.Seed))
 	}
 	lc := cfg.Lua
-	lc.Shield, lc.Pure, lc.MakeErr = cfg.API.Shield, cfg.API.Pure, cfg.API.Error
+	lc.Shield, lc.Pure, lc.MakeErr = cfg.API.Shield, cfg.API.Pure, r.limitMet
 	lc.OnStuck = r.onStuck
 	if lc.Log == nil {
 		lc.Log = cfg.Log
@@ -119,6 +121,14 @@ func New(cfg Config) (*Runtime, error) {
 	r.world = world
 	r.wg.Go(func() { r.clock.run(r.done) })
 	return r, nil
+}
+
+// limitMet makes the Error of a limit that a script met inside its VM.
+func (r *Runtime) limitMet(err *shield.Error) lua.LValue {
+	if err.Code == shield.CoroutineLimit {
+		r.count.coroutineLimit.Add(1)
+	}
+	return r.cfg.API.Error(err)
 }
 
 // World is where the VMs live, for whoever loads code beside the services.

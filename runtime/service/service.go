@@ -49,6 +49,7 @@ type Service struct {
 	inflight  int                  // turns begun and not over
 	answering int                  // of them, those somebody waits for
 	forks     int                  // asked for and not over
+	forking   int                  // of them, those that have begun
 	pending   int                  // replies awaited
 	spare     []*wait
 	initBegun bool

@@ -108,7 +108,7 @@ func (r *Runtime) call(ctx context.Context, req *CallRequest) (none value.Payloa
 	cancelFar := func() {}
 	if local != nil {
 		by = local.served()
-		err = local.post(&message{kind: kindCall, method: req.Method, args: req.Args, trace: req.Trace,
+		err = local.postTo(req.Target, &message{kind: kindCall, method: req.Method, args: req.Args, trace: req.Trace,
 			deadline: r.clock.now() + int64(req.Timeout), to: c})
 	} else {
 		by = Served{Node: far.Node, ID: far.ID}

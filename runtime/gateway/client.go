@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -115,7 +116,7 @@ func (c *client) farewell(code shield.Code) {
 // hears, and the target hears before the lock lets its first frame through.
 func (c *client) bind(ref shield.ClientRef, target shield.Handle, player string) (shield.ClientRef, error) {
 	c.mu.Lock()
-	before := c.ref.Epoch
+	before := c.s.Binding()
 	n, err := c.s.Bind(ref.Epoch, target, player, time.Now())
 	if err != nil {
 		c.mu.Unlock()
@@ -133,7 +134,7 @@ func (c *client) bind(ref shield.ClientRef, target shield.Handle, player string)
 	c.mu.Unlock()
 
 	c.g.count.add(cBinds, 1)
-	c.logEpoch(slog.LevelInfo, "bound", session.CauseBind, before, n)
+	c.logEpoch(slog.LevelInfo, session.CauseBind, before.Target, n)
 	c.g.notifyChanged(c.id)
 	if err != nil {
 		c.g.count.add(cNoticeLost, 1)
@@ -170,7 +171,7 @@ func (c *client) kick(reason string) bool {
 	c.mu.Unlock()
 	if ok {
 		c.g.count.add(cKicks, 1)
-		c.logEpoch(slog.LevelInfo, "kicked: "+reason, session.CauseKick, n.Client.Epoch, n)
+		c.logEpoch(slog.LevelInfo, session.CauseKick, n.Target, n)
 		c.g.notifyChanged(c.id)
 	}
 	return ok
@@ -213,7 +214,7 @@ func (c *client) targetGone(h shield.Handle, code shield.Code) {
 func (c *client) dropped(code shield.Code, n shield.Notice) {
 	c.g.count.add(cDrops, 1)
 	c.g.count.close(code)
-	c.logEpoch(slog.LevelInfo, "closed: "+string(code), session.CauseDrop, n.Client.Epoch, n)
+	c.logEpoch(slog.LevelInfo, session.CauseDrop, n.Target, n)
 	c.g.notifyChanged(c.id)
 }
 
@@ -240,7 +241,7 @@ func (c *client) ended(err error) {
 	if n.Client.Player == "" {
 		level = slog.LevelDebug // a visitor that never logged in is no news
 	}
-	c.logEpoch(level, reason, session.CauseDrop, n.Client.Epoch, n)
+	c.logEpoch(level, session.CauseDrop, n.Target, n)
 	c.g.notifyChanged(c.id)
 }
 
@@ -262,18 +263,28 @@ func (c *client) leaving(reason string) {
 	c.out.close(c, reason)
 }
 
-// logEpoch writes the one line that every change of an epoch is.
-func (c *client) logEpoch(level slog.Level, text, cause string, before shield.SessionEpoch, n shield.Notice) {
+// logEpoch writes the one line that every change of an epoch is: why, and from
+// where to where. before is the target until then.
+func (c *client) logEpoch(level slog.Level, cause string, before shield.Handle, n shield.Notice) {
 	if !c.g.log.Enabled(context.Background(), level) {
 		return
 	}
-	after := n.Client.Epoch
-	if n.Kind != shield.NoticeBound {
-		after++
+	from, to := n.Client.Epoch, n.Client.Epoch+1
+	where, player := c.g.router.TargetName(before), n.Client.Player
+	if n.Kind == shield.NoticeBound {
+		from, to = n.Client.Epoch-1, n.Client.Epoch
+		where += " -> " + c.g.router.TargetName(n.Target)
 	}
-	c.g.log.LogAttrs(context.Background(), level, "session "+text,
+	text := fmt.Sprintf("session %s epoch %d -> %d: %s", c.id, from, to, cause)
+	if n.Reason != "" {
+		text += " (" + n.Reason + ")"
+	}
+	if player != "" {
+		text += ", player " + player
+	}
+	c.g.log.LogAttrs(context.Background(), level, text+", "+where,
 		slog.String("service", "gateway"), slog.String("event", "epoch"), slog.String("gateway", string(c.g.id)),
-		slog.String("session", string(c.id)), slog.String("player", n.Client.Player),
-		slog.Uint64("from", uint64(before)), slog.Uint64("to", uint64(after)), slog.String("cause", cause),
-		slog.String("reason", n.Reason), slog.String("target", c.g.router.TargetName(n.Target)), slog.String("address", c.addr))
+		slog.String("session", string(c.id)), slog.String("player", player),
+		slog.Uint64("from", uint64(from)), slog.Uint64("to", uint64(to)), slog.String("cause", cause),
+		slog.String("reason", n.Reason), slog.String("target", where), slog.String("address", c.addr))
 }

@@ -66,8 +66,8 @@ type Limits struct {
 	IdleTimeout      time.Duration // 60 s without a whole frame; negative = never
 	SendQueue        int           // 512 frames that wait for a slow reader
 	SendQueueBytes   int           // 1 MiB, and always room for one frame
-	MaxDecodeErrors  int           // 10 in one session
-	MaxRefused       int           // 1000 refused frames in one session
+	MaxDecodeErrors  int           // 10 in one session; negative = no limit
+	MaxRefused       int           // 1000 refused frames of one session in a minute; negative = no limit
 	Rate             float64       // 200 frames a second and session; negative = no limit
 	Burst            int           // twice the rate
 	WriteTimeout     time.Duration // 5 s that one write may be stuck

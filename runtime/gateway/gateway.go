@@ -161,6 +161,12 @@ func (g *Gateway) Drain() {
 	}
 }
 
+func (g *Gateway) isDraining() bool {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.draining
+}
+
 // Close stops accepting, ends every session with a close frame that says
 // runtime_stopping, and waits for the connections to be gone; when ctx ends it
 // cuts them. It may be called more than once.

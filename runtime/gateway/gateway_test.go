@@ -348,7 +348,7 @@ func TestTooManyBadFramesEndTheSession(t *testing.T) {
 	}
 	b.wantClose("decode_error")
 	c := r.dial()
-	for range 5 {
+	for range 6 {
 		c.send(rMove, "{}")
 	}
 	c.wantClose("client_rpc.not_authenticated")

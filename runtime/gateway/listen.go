@@ -80,7 +80,7 @@ func (a *admitting) Accept() (net.Conn, error) {
 	pause := acceptPause
 	for {
 		conn, err := a.Listener.Accept()
-		if errors.Is(err, net.ErrClosed) || err != nil && a.g.ctx.Err() != nil {
+		if err != nil && (errors.Is(err, net.ErrClosed) || a.g.isDraining()) {
 			return nil, net.ErrClosed
 		}
 		if err != nil {

@@ -16,15 +16,17 @@ const (
 	// readStep bounds the memory taken on the word of a header: a longer body
 	// gets its memory as its bytes arrive.
 	readStep = 4 << 10
+	// patienceSpan is the time in which max refused frames end a session.
+	patienceSpan = time.Minute
 )
 
 // reader is what only the reading goroutine of a client touches.
 type reader struct {
-	now     time.Duration
-	session bucket
-	routes  map[shield.RouteID]*bucket // of the routes with a rate of their own
-	decode  int                        // bodies that did not decode
-	refused int                        // frames that a check refused
+	now      time.Duration
+	session  bucket
+	routes   map[shield.RouteID]*bucket // of the routes with a rate of their own
+	decode   int                        // bodies that did not decode
+	patience bucket                     // for frames that a check refuses
 }
 
 // read takes frames until the connection ends. Once the session is over it
@@ -33,6 +35,7 @@ func (c *client) read() error {
 	r := &c.reader
 	r.now = c.g.now()
 	r.session = bucket{tokens: float64(c.g.limits.Burst), last: r.now}
+	r.patience = bucket{tokens: float64(c.g.limits.MaxRefused), last: r.now}
 	br := bufio.NewReaderSize(c.link, readBuffer)
 	header := c.g.format.Header()
 	for {
@@ -147,10 +150,12 @@ func (r *reader) allow(rpc *shield.RPCRoute, l *Limits) bool {
 }
 
 // refused counts a frame that a check refused. It is dropped, nothing answers
-// it; a client that goes on and on is closed.
+// it; a client that goes on and on is closed. What is refused now and then, over
+// days, adds up to nothing.
 func (c *client) refused(counter string, code shield.Code, route shield.RouteID) {
 	c.g.refuse(counter, "frame refused: "+string(code), shield.ClientRef{Session: c.id}, slog.Uint64("route", uint64(route)))
-	if c.reader.refused++; c.g.limits.MaxRefused > 0 && c.reader.refused >= c.g.limits.MaxRefused {
+	most := c.g.limits.MaxRefused
+	if most > 0 && !c.reader.patience.take(c.reader.now, float64(most)/patienceSpan.Seconds(), most) {
 		c.drop(code)
 	}
 }

@@ -1,0 +1,169 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coder/websocket"
+	"shield/runtime/shield"
+)
+
+func (r *rig) webAddr() string { return "ws://" + r.listeners[0].Net.Addr().String() }
+
+func TestWebSocketDoor(t *testing.T) {
+	r := newRig(t, WebSocket, func(c *Config) {
+		c.Listeners[0].Path = "/game"
+		c.Listeners[0].Origins = []string{"*.example.com"}
+	})
+	for _, tt := range []struct {
+		name, path, origin string
+		status             int
+	}{
+		{"no origin: not a browser", "/game", "", http.StatusSwitchingProtocols},
+		{"an allowed origin", "/game", "https://play.example.com", http.StatusSwitchingProtocols},
+		{"another origin", "/game", "https://evil.test", http.StatusForbidden},
+		{"another path", "/", "", http.StatusNotFound},
+	} {
+		opts := &websocket.DialOptions{HTTPHeader: http.Header{}}
+		if tt.origin != "" {
+			opts.HTTPHeader.Set("Origin", tt.origin)
+		}
+		ws, resp, err := websocket.Dial(context.Background(), r.webAddr()+tt.path, opts)
+		if resp == nil || resp.StatusCode != tt.status {
+			t.Errorf("%s: %v, %v, want status %d", tt.name, resp, err, tt.status)
+		}
+		if err == nil {
+			_ = ws.CloseNow() // the test is over for this one
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+func TestWebSocketMessages(t *testing.T) {
+	r := newRig(t, WebSocket, nil)
+	ws, _, err := websocket.Dial(context.Background(), r.webAddr(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ws.CloseNow()
+	frame := func(body string) []byte {
+		b, err := r.format.Append(nil, rLogin, []byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	// Two frames in one message, one frame in two messages.
+	both := append(frame("one"), frame("two")...)
+	for _, m := range [][]byte{both, frame("three")[:5], frame("three")[5:]} {
+		if err := ws.Write(context.Background(), websocket.MessageBinary, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ref := r.router.wait(t, "third frame", func(e event) bool { return e.body == "three" }).ref
+	for i, want := range []string{"one", "two", "three"} {
+		if got := r.router.list()[i].body; got != want {
+			t.Errorf("frame %d is %q, want %q", i, got, want)
+		}
+	}
+	if err := ws.Write(context.Background(), websocket.MessageText, []byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	r.router.wait(t, "disconnect", func(e event) bool { return e.kind == "on_client_disconnected" && e.ref == ref })
+	if _, _, err := ws.Read(context.Background()); err == nil {
+		t.Error("the connection lives after a text message")
+	}
+}
+
+// A browser that has nothing to say answers the gateway's pings and stays; one
+// that does not answer is closed.
+func TestWebSocketPings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pipes := newPipeListener()
+		r := newRig(t, WebSocket, func(c *Config) {
+			_ = c.Listeners[0].Net.Close() // the pipes take its place
+			c.Listeners[0].Net = pipes
+		})
+		dial := func() *websocket.Conn {
+			tr := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return pipes.Dial() }}
+			ws, _, err := websocket.Dial(context.Background(), "ws://pipe/", &websocket.DialOptions{HTTPClient: &http.Client{Transport: tr}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ws
+		}
+		alive, dead := dial(), dial()
+		var wg sync.WaitGroup
+		for _, ws := range []*websocket.Conn{alive, dead} {
+			if err := ws.Write(context.Background(), websocket.MessageBinary, []byte{0, 0, 0, 100, 0, 0, 0, 0}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		for _, row := range r.Sessions() {
+			if _, err := r.Bind(shield.ClientRef{Session: row.Session}, players, "ada"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wg.Go(func() {
+			for {
+				if _, _, err := alive.Read(context.Background()); err != nil {
+					return
+				}
+			}
+		})
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if n := r.Count(); n != 1 {
+			t.Errorf("%d sessions after five silent minutes, want the one that answers pings", n)
+		}
+		_ = alive.CloseNow() // ends the reading goroutine
+		_ = dead.CloseNow()
+		wg.Wait()
+		r.close()
+	})
+}
+
+// Every change of an epoch is one line that says why, from where to where.
+func TestEpochLines(t *testing.T) {
+	var mu sync.Mutex
+	var text strings.Builder
+	log := slog.New(slog.NewTextHandler(writerFunc(func(p []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return text.Write(p)
+	}), &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey || a.Key == "address" {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+	r := newRig(t, TCP, func(c *Config) { c.Log = log })
+	b := r.dial()
+	ref := r.login(b, "ada")
+	if err := r.CloseSession(ref, "logged in elsewhere"); err != nil {
+		t.Fatal(err)
+	}
+	b.wantClose("logged in elsewhere")
+	r.gone()
+	mu.Lock()
+	defer mu.Unlock()
+	got := strings.ReplaceAll(text.String(), string(ref.Session), "S")
+	want := `level=INFO msg="session S epoch 0 -> 1: bind, player ada, n1#1 -> n1#2" service=gateway event=epoch gateway=n1:main session=S player=ada from=0 to=1 cause=bind reason="" target="n1#1 -> n1#2"
+level=INFO msg="session S epoch 1 -> 2: kick (logged in elsewhere), player ada, n1#2" service=gateway event=epoch gateway=n1:main session=S player=ada from=1 to=2 cause=kick reason="logged in elsewhere" target=n1#2
+`
+	if got != want {
+		t.Errorf("the log reads\n%swant\n%s", got, want)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

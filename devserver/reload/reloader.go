@@ -190,6 +190,7 @@ func (rl *Reloader) bring(ctx context.Context, removed map[string]bool, want fun
 			return
 		}
 		c := &change{t: t, key: k, name: label(l), from: l.Code}
+		rl.warm(t.node, l.Paths)
 		err := rl.within(ctx, func(ctx context.Context) error {
 			return t.ask(ctx, func(w *service.Swapping) error {
 				c.paths, c.runs, c.bad = t.differs(w, saved{rl}, removed)
@@ -226,6 +227,18 @@ func (rl *Reloader) bring(ctx context.Context, removed map[string]bool, want fun
 	rl.shapes.forgetPlans()
 	sortResults(results)
 	return results
+}
+
+// warm compiles and reads what a service will need, before it has to wait for
+// that. Errors come again in its turn.
+func (rl *Reloader) warm(n Node, paths []string) {
+	for _, p := range paths {
+		if src, err := (saved{rl}).ReadFile(p); err == nil {
+			if code, err := n.Runtime.World().Compile(p, src); err == nil {
+				_, _ = rl.shape(code)
+			}
+		}
+	}
 }
 
 func sortResults(rs []Result) {

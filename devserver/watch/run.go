@@ -29,8 +29,18 @@ func (w *Watcher) run() {
 		case <-poll.C:
 			w.poll()
 		}
+		w.copying = false
 		poll.Reset(w.cfg.Poll)
 	}
+}
+
+// endless reports whether a burst has kept a change back for long enough.
+func (w *Watcher) endless(began time.Time) bool {
+	limit := maxBurst
+	if w.copying {
+		limit = maxCopy
+	}
+	return time.Since(began) > limit
 }
 
 func (w *Watcher) eventsC() <-chan fsnotify.Event {
@@ -54,6 +64,7 @@ func (w *Watcher) note(e fsnotify.Event) {
 	}
 	if w.touched != nil {
 		w.touched[e.Name] = true
+		w.copying = w.copying || len(w.touched) > manyFiles
 	}
 }
 
@@ -97,14 +108,14 @@ func (w *Watcher) burst() {
 }
 
 // settle waits until no event has come for quiet and git is done; false when the
-// watcher is closed. A burst without end is cut at maxBurst.
+// watcher is closed. A burst without end is cut.
 func (w *Watcher) settle(began time.Time, quiet time.Duration) bool {
 	for {
 		left := quiet - time.Since(w.last)
 		if left <= 0 && w.checkingOut() {
 			left = quiet
 		}
-		if left <= 0 || time.Since(began) > maxBurst {
+		if left <= 0 || w.endless(began) {
 			return true
 		}
 		if !w.wait(left) {
@@ -124,6 +135,7 @@ func (w *Watcher) believe(began time.Time) {
 		}
 		quiet := w.cfg.Quiet
 		if len(changes) > manyFiles {
+			w.copying = true
 			quiet = max(quiet, manyQuiet)
 		}
 		if !w.first.IsZero() || time.Since(w.last) < quiet {
@@ -140,7 +152,7 @@ func (w *Watcher) believe(began time.Time) {
 		}
 		same := len(next.Diff(look)) == 0 && w.first.IsZero()
 		next = look
-		if same || time.Since(began) > maxBurst {
+		if same || w.endless(began) {
 			w.hand(began, next)
 			break
 		}

@@ -48,8 +48,10 @@ const (
 	// longer between files than an editor does.
 	manyFiles = 10
 	manyQuiet = 100 * time.Millisecond
-	// maxBurst is how long a burst that does not end may keep a change back.
+	// maxBurst is how long a burst that does not end may keep a change back, and
+	// maxCopy where it touches many files: a slow disk copies for longer.
 	maxBurst = 5 * time.Second
+	maxCopy  = 30 * time.Second
 	// again is how often a file that is not whole is read again.
 	again = 10 * time.Millisecond
 	// eventGrace is how late an event may be before a change that a poll found
@@ -78,6 +80,7 @@ type Watcher struct {
 	touched map[string]bool // paths that events named; nil = all, after an overflow
 	first   time.Time       // of the first event since the last look
 	last    time.Time       // of the newest event
+	copying bool            // this burst touches many files
 	told    map[string]bool // what the log was told once
 }
 

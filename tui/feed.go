@@ -57,6 +57,8 @@ func (f *feed) run(ctx context.Context) {
 	defer f.rescue()
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // also when the source panics
 	wg.Go(func() { f.flush(ctx) })
 	stop := context.AfterFunc(ctx, func() {
 		f.mu.Lock()

@@ -358,7 +358,10 @@ func (m *model) nextChange(now time.Time) time.Time {
 	}
 	soonest(m.note.until)
 	soonest(m.resync)
-	if m.link == stale || m.link == live && !m.paused && m.ages() {
+	if m.link == stale {
+		soonest(m.since.Add(now.Sub(m.since).Truncate(time.Second) + time.Second))
+	}
+	if m.link == live && !m.paused && m.ages() {
 		every := time.Second
 		if m.blurred {
 			every = 5 * time.Second

@@ -202,11 +202,7 @@ func (e edge) Frame(from shield.NodeID, _ shield.NodeEpoch, kind wire.Kind, body
 	case wire.KindIngress:
 		err = e.ingressFrom(from, body)
 	case wire.KindNotice:
-		var nt *shield.Notice
-		if nt, err = wire.DecodeNotice(body); err == nil {
-			e.n.guests.heard(from, nt)
-			err = e.n.services.Notice(nt)
-		}
+		err = e.noticeFrom(from, body)
 	case wire.KindPush:
 		var p *shield.Push
 		if p, err = wire.DecodePush(body); err == nil {
@@ -226,6 +222,33 @@ func (e edge) Frame(from shield.NodeID, _ shield.NodeEpoch, kind wire.Kind, body
 	}
 }
 
+// noticeFrom tells a service what became of a session of another node's gateway.
+// A session that was bound to a service that is gone has to be closed.
+func (e edge) noticeFrom(from shield.NodeID, body []byte) error {
+	nt, err := wire.DecodeNotice(body)
+	if err != nil {
+		return err
+	}
+	e.n.guests.heard(from, nt)
+	err = e.n.services.Notice(nt)
+	if nt.Kind == shield.NoticeBound && gone(err) {
+		e.n.guests.forget(from, nt.Client.Session)
+		return e.closeAt(from, nt.Client, err)
+	}
+	return err
+}
+
+// gone reports that a target can take nothing more, ever.
+func gone(err error) bool {
+	c := shield.CodeOf(err)
+	return c == shield.ServiceDead || c == shield.RuntimeStopping
+}
+
+// closeAt asks the node whose gateway owns a session to close it.
+func (e edge) closeAt(node shield.NodeID, ref shield.ClientRef, why error) error {
+	return e.frame(node, wire.KindClose, wire.AppendClose(nil, &wire.Close{Client: ref, Reason: string(shield.CodeOf(why))}))
+}
+
 // ingressFrom delivers a frame that another node's gateway read. A dead target
 // is told back, so that the gateway closes the session with that code.
 func (e edge) ingressFrom(from shield.NodeID, body []byte) error {
@@ -234,8 +257,8 @@ func (e edge) ingressFrom(from shield.NodeID, body []byte) error {
 		return err
 	}
 	err = e.n.services.Ingress(in)
-	if code := shield.CodeOf(err); code == shield.ServiceDead || code == shield.RuntimeStopping {
-		return e.frame(from, wire.KindClose, wire.AppendClose(nil, &wire.Close{Client: in.Client, Reason: string(code)}))
+	if gone(err) {
+		return e.closeAt(from, in.Client, err)
 	}
 	return err
 }

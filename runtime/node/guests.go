@@ -42,6 +42,13 @@ func (g *guests) heard(from shield.NodeID, n *shield.Notice) {
 	}
 }
 
+// forget drops one session that its target never had.
+func (g *guests) forget(from shield.NodeID, id shield.SessionID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.byNode[from], id)
+}
+
 // leave forgets the sessions of a node that is gone, and returns the notices
 // that its gateways can no longer send.
 func (g *guests) leave(node shield.NodeID, reason string) []*shield.Notice {

@@ -69,7 +69,7 @@ type Node struct {
 	routes   atomic.Pointer[shield.RPCTable]
 	shift    atomic.Int64 // of the business clock, nanoseconds
 	intent   atomic.Pointer[shield.Intent]
-	started  time.Time
+	born     time.Time
 	count    counters
 	callRate atomic.Uint64 // calls a second, as the bits of a float64
 	watching bool          // of tellPeers
@@ -80,8 +80,16 @@ type Node struct {
 
 	info     sync.WaitGroup // the goroutine that tells peers about this node
 	stopInfo context.CancelFunc
-	ending   sync.Mutex // one Stop at a time
-	ended    bool
+	life     life
+}
+
+// life lets Stop come at any moment of Start, and more than once.
+type life struct {
+	mu      sync.Mutex
+	abort   context.CancelFunc // of a Start
+	started chan struct{}      // closed when Start has done what it does; nil before it
+	stopped chan struct{}      // closed when Stop has; nil before it
+	err     error              // of Stop
 }
 
 type counters struct {
@@ -117,15 +125,31 @@ func (n *Node) Err() error {
 
 // Start joins the cluster, starts the services in their order, and opens the
 // gateways last. On failure everything that ran is stopped again.
-func (n *Node) Start(ctx context.Context) (err error) {
-	n.started = time.Now()
-	defer func() {
-		if err != nil {
-			stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-			defer cancel()
-			err = errors.Join(err, n.Stop(stop))
-		}
-	}()
+func (n *Node) Start(ctx context.Context) error {
+	ctx, abort := context.WithCancel(ctx)
+	defer abort()
+	l := &n.life
+	l.mu.Lock()
+	if l.started != nil || l.stopped != nil {
+		l.mu.Unlock()
+		return shield.Errorf(shield.RuntimeStopping, "node %s was started or stopped before; make a new one", n.id)
+	}
+	done := make(chan struct{})
+	l.abort, l.started = abort, done
+	l.mu.Unlock()
+
+	err := n.start(ctx)
+	close(done)
+	if err != nil {
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		err = errors.Join(err, n.Stop(stop))
+	}
+	return err
+}
+
+func (n *Node) start(ctx context.Context) error {
+	n.born = time.Now()
 	if n.cluster != nil {
 		if err := n.cluster.Start(ctx); err != nil {
 			return fmt.Errorf("join the cluster: %w", err)
@@ -150,7 +174,7 @@ func (n *Node) Start(ctx context.Context) (err error) {
 	n.stopInfo = cancel
 	n.info.Go(func() { n.tellPeers(infoCtx) })
 	n.setIntent(shield.Serving)
-	return nil
+	return ctx.Err()
 }
 
 // Drain leaves routing first, then stops taking clients and lets the services
@@ -173,12 +197,32 @@ func (n *Node) Drain(ctx context.Context) error {
 // Stop ends everything, in the reverse order of Start, and waits for it as long
 // as ctx lasts. It may be called at any moment and more than once.
 func (n *Node) Stop(ctx context.Context) error {
-	n.ending.Lock()
-	defer n.ending.Unlock()
-	if n.ended {
-		return nil
+	l := &n.life
+	l.mu.Lock()
+	if done := l.stopped; done != nil {
+		l.mu.Unlock()
+		select {
+		case <-done:
+			return l.err
+		case <-ctx.Done():
+			return fmt.Errorf("stop node %s: %w", n.id, ctx.Err())
+		}
 	}
-	n.ended = true
+	done, started := make(chan struct{}), l.started
+	l.stopped = done
+	if l.abort != nil {
+		l.abort()
+	}
+	l.mu.Unlock()
+	if started != nil {
+		<-started // it heeds its context
+	}
+	l.err = n.stop(ctx)
+	close(done)
+	return l.err
+}
+
+func (n *Node) stop(ctx context.Context) error {
 	if n.stopInfo != nil {
 		n.stopInfo()
 		n.info.Wait()

@@ -34,8 +34,8 @@ func (n *Node) own(row shield.NodeRow) shield.NodeRow {
 	row.Services = s.Services
 	row.Sessions = s.Sessions
 	row.CallsPerSecond = s.CallsPerSecond
-	if !n.started.IsZero() {
-		row.Uptime = time.Since(n.started).Milliseconds()
+	if !n.born.IsZero() {
+		row.Uptime = time.Since(n.born).Milliseconds()
 	}
 	return row
 }

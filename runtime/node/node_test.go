@@ -1,0 +1,170 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shield/runtime/shield"
+)
+
+func TestCallsCrossNodes(t *testing.T) {
+	c := loadProject(t, 3)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, c)
+		defer w.stop()
+		w.start(3)
+		for _, tt := range []struct {
+			name, target, method string
+			args                 []any
+			want                 string
+			code                 shield.Code
+		}{
+			{"from a tool", "node-2:echo", "echo", []any{1, "two", nil}, `[1,"two",null]`, ""},
+			{"from Lua", "echo", "far", []any{"node-3:echo", map[string]any{"x": 1.5}}, `[true,{"x":1.5}]`, ""},
+			{"to itself by its own id", "node-1:echo", "echo", []any{7}, `[7]`, ""},
+			{"unknown name", "node-2:nobody", "echo", nil, "", shield.ServiceNotFound},
+			{"unknown node", "node-9:echo", "echo", nil, "", shield.NodeNotFound},
+			{"unknown method", "node-2:echo", "shout", nil, "", shield.MethodNotFound},
+		} {
+			got, err := w.call("node-1", tt.target, tt.method, tt.args...)
+			if shield.CodeOf(err) != tt.code || got != tt.want {
+				t.Errorf("%s: call %s %s = %s, %v, want %s %s", tt.name, tt.target, tt.method, got, err, tt.want, tt.code)
+			}
+		}
+	})
+}
+
+func TestAPlayerOnAnotherNode(t *testing.T) {
+	c := loadProject(t, 2)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, c)
+		defer w.stop()
+		w.start(2)
+		p := w.connect()
+		p.login("ann")
+		p.send(1002, map[string]int{"x": 4})
+		p.want(2002, `{"x":5}`)
+		if rows := w.nodes["node-1"].Sessions(); len(rows) != 1 || rows[0].Target != "node-2:player" || rows[0].Player != "ann" || rows[0].Epoch != 1 {
+			t.Errorf("sessions = %+v", rows)
+		}
+		p.send(1003, nil)
+		p.want(shield.RouteClose, "bye")
+		w.wantSeen(`[["bound ann","unbound ann bye"]]`)
+
+		q := w.connect()
+		q.login("bob")
+		q.conn.Close()
+		w.wantSeen(`[["bound ann","unbound ann bye","bound bob","disconnected bob closed"]]`)
+	})
+}
+
+func (w *world) wantSeen(want string) {
+	w.t.Helper()
+	var got string
+	w.eventually("player.seen is "+want, func() bool {
+		var err error
+		if got, err = w.call("node-2", "player", "seen"); err != nil {
+			w.t.Fatal(err)
+		}
+		if got == want {
+			return true
+		}
+		if len(got) >= len(want) {
+			w.t.Fatalf("player.seen = %s, want %s", got, want)
+		}
+		return false
+	})
+}
+
+func TestATargetThatDiesClosesItsSessions(t *testing.T) {
+	c := loadProject(t, 2)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, c)
+		defer w.stop()
+		w.start(2)
+		p := w.connect()
+		p.login("ann") // the notice of the bind is still under way
+		if _, err := w.call("node-2", "player", "die"); err != nil && !errors.Is(err, shield.ServiceDead) {
+			t.Fatal(err)
+		}
+		p.want(shield.RouteClose, "service_dead")
+	})
+}
+
+func TestATargetsNodeThatIsCutOffClosesItsSessions(t *testing.T) {
+	c := loadProject(t, 2)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, c)
+		defer w.stop()
+		w.start(2)
+		p := w.connect()
+		p.login("ann")
+		w.wantSeen(`[["bound ann"]]`)
+		w.net.Down(addrOf(2), true)
+		p.want(shield.RouteClose, "node_offline")
+		// The other side can't hear the gateway either: its own node tells it.
+		w.wantSeen(`[["bound ann","disconnected ann node_offline"]]`)
+		w.net.Down(addrOf(2), false)
+	})
+}
+
+func TestAKilledNodeComesBack(t *testing.T) {
+	c := loadProject(t, 2)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, c)
+		defer w.stop()
+		w.start(2)
+		before := w.nodes["node-2"].Epoch()
+		if err := w.nodes["node-2"].Kill(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		n := w.make(2, 2)
+		if err := n.Start(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		w.eventually("node-2 answers again", func() bool {
+			got, err := w.call("node-1", "node-2:echo", "echo", "hi")
+			return err == nil && got == `["hi"]`
+		})
+		if n.Epoch() <= before {
+			t.Errorf("epoch went from %d to %d", before, n.Epoch())
+		}
+	})
+}
+
+func TestATargetThatDiesLaterClosesItsSessions(t *testing.T) {
+	c := loadProject(t, 2)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, c)
+		defer w.stop()
+		w.start(2)
+		p := w.connect()
+		p.login("ann")
+		w.wantSeen(`[["bound ann"]]`)
+		if _, err := w.call("node-2", "player", "die"); err != nil && !errors.Is(err, shield.ServiceDead) {
+			t.Fatal(err)
+		}
+		p.want(shield.RouteClose, "service_dead")
+	})
+}
+
+// K4: whenever a stop comes, nothing is left behind and nothing panics.
+func TestStopAtAnyMomentOfAStart(t *testing.T) {
+	c := loadProject(t, 2)
+	for range 40 {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, c)
+			defer w.stop()
+			for i := range 2 {
+				n := w.make(i+1, 2)
+				go func() { _ = n.Start(context.Background()) }() // it fails when the stop comes first
+			}
+			time.Sleep(time.Duration(rand.IntN(20_000)) * time.Microsecond)
+		})
+	}
+}

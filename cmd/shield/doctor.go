@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"shield/devserver"
 	"shield/runtime/config"
 )
 
@@ -193,7 +194,7 @@ func portFinding(ctx context.Context, l config.Listener, key string) finding {
 		}
 	}
 	if err != nil {
-		f.State, f.Text = "warn", fmt.Sprintf("%s %s (%s) can't be had: %v", network, l.Address, key, err)
+		f.State, f.Text = "warn", devserver.BindError(network, l.Address, key, err).Error()
 		f.Fix = "stop what holds it, or change " + key + " in " + config.FileName
 	}
 	return f

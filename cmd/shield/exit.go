@@ -143,6 +143,9 @@ func nextOf(err error) string {
 	if c := shield.CodeOf(err); c != "" {
 		return "shield explain " + string(c)
 	}
+	if errors.As(err, new(config.Problems)) {
+		return "shield check"
+	}
 	return ""
 }
 

@@ -107,8 +107,9 @@ const maxLines = 550
 // outgrown are files that are known to be too long, with what they may have
 // until somebody cuts them. A file that has shrunk must leave the list.
 var outgrown = map[string]int{
-	"devserver/reload/analyse.go": 750,
-	"devserver/reload/swap.go":    650,
+	"devserver/reload/analyse.go":  750,
+	"devserver/reload/reloader.go": 650,
+	"devserver/reload/swap.go":     650,
 }
 
 // pkg is what go list tells of a package.

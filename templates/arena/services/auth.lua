@@ -20,14 +20,13 @@ function M.login(ctx, client, request)
     return refuse(client, "try again in a moment")
   end
 
-  -- The bind is a compare-and-set: of two logins on one session one wins. After
-  -- it, only the ref it returns may write to the client.
+  -- The bind is a compare-and-set: of two logins on one session one wins. From
+  -- here on the player's service speaks to the client; it says auth.login_ok.
   local ref, err = shield.client.bind(client, player, name)
   if not ref then
     shield.log.warn("bind failed", { name = name, err = tostring(err) })
     return refuse(client, "try again in a moment")
   end
-  shield.client_rpc.auth.login_ok(ref, { player = name, node = player:node() })
 end
 
 return M

@@ -57,6 +57,7 @@ function M.on_client_bound(client)
   end
 
   if sessions[ref] then
+    shield.client_rpc.auth.login_ok(ref, { player = name, node = shield.self():node() })
     to_room("join", ref, name, x, y)
   end
 end

@@ -307,7 +307,7 @@ func TestCtlLogs(t *testing.T) {
 		args []string
 		want string
 	}{
-		{nil, "00:00:00.000 info  node-1   auth         hello\n    \\x1b[2Jtraceback\n00:00:00.000 error node-2   room         broken\n"},
+		{[]string{"--level", "info"}, "00:00:00.000 info  node-1   auth         hello\n    \\x1b[2Jtraceback\n00:00:00.000 error node-2   room         broken\n"},
 		{[]string{"--level", "error"}, "00:00:00.000 error node-2   room         broken\n"},
 		{[]string{"--level", "debug", "--tail", "2", "--node", "node-1", "--service", "auth"}, "00:00:00.000 info  node-1   auth         hello\n    \\x1b[2Jtraceback\n00:00:00.000 debug node-1   auth         fine detail\n"},
 		{[]string{"--tail", "0"}, ""},

@@ -54,7 +54,7 @@ func newLogs(io *IO) *cobra.Command {
 	f := cmd.Flags()
 	f.BoolVarP(&req.Follow, "follow", "f", false, "go on with the lines that come")
 	f.IntVarP(&req.Tail, "tail", "n", 100, "how many of the old lines")
-	f.StringVar(&req.Level, "level", "info", "the lowest level: debug, info, warn, error")
+	f.StringVar(&req.Level, "level", "", "the lowest level: debug, info, warn, error (default: all that is recorded)")
 	f.StringVar(&node, "node", "", "only of this node")
 	f.StringVar(&req.Service, "service", "", "only of this service, or part of the runtime (node, cluster, gateway, reload)")
 	f.BoolVar(&utc, "utc", false, "times in UTC")

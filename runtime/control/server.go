@@ -70,7 +70,6 @@ func (s *Server) Serve(ln net.Listener, a Access) error {
 		Handler:           s.Handler(a),
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       time.Minute,
-		BaseContext:       func(net.Listener) context.Context { return s.ctx },
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	s.mu.Lock()

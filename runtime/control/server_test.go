@@ -251,7 +251,7 @@ func TestWritesReachTheHostAndTheAudit(t *testing.T) {
 	}
 	for _, line := range []string{
 		`msg="kick s-1 cheating by unix: ok" service=control event=audit op=kick about="s-1 cheating" from=unix result=ok`,
-		`msg="eval auth by unix: permission_denied" service=control event=audit op=eval about=auth from=unix result=permission_denied`,
+		`msg="eval auth 1 by unix: permission_denied" service=control event=audit op=eval about="auth 1" from=unix result=permission_denied`,
 		`msg="node kill node-2 by unix: ok" service=control event=audit op=node about="kill node-2" from=unix result=ok`,
 	} {
 		if !strings.Contains(log.String(), line) {
@@ -324,6 +324,49 @@ func TestAClientThatLeavesCancelsItsCall(t *testing.T) {
 	case <-cancelled:
 	case <-time.After(5 * time.Second): // real time: the test is of a real socket
 		t.Error("the host's context did not end")
+	}
+}
+
+// A drain asked for over the API ends the server that has to answer it.
+func TestCloseLetsRequestsFinishAndEndsWatches(t *testing.T) {
+	h := three()
+	sock, err := control.Listen(t.TempDir(), control.DevName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := control.NewServer(control.Config{Host: h})
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(sock, control.Access{}) }()
+	c := client.New(client.Endpoint{Network: "unix", Address: sock.Path})
+	defer c.Close()
+	w := c.Watch(t.Context(), client.WatchRequest{})
+	defer w.Close()
+	for u := range w.C {
+		if u.Event != nil {
+			break // the watch is on
+		}
+	}
+	closed := make(chan error, 1)
+	h.Set(func(r *controltest.Rows) {
+		r.Call = func(ctx context.Context, _ control.Call) control.CallResult {
+			go func() { closed <- s.Close(context.Background()) }()
+			for u := range w.C {
+				if u.Link == client.LinkStale {
+					break // the watch was ended, this call was not
+				}
+			}
+			if ctx.Err() != nil {
+				return control.CallResult{Error: control.MakeError(ctx.Err(), shield.Timeout)}
+			}
+			return control.CallResult{OK: true}
+		}
+	})
+	res, err := c.Call(t.Context(), control.CallRequest{Target: "auth", Method: "login"})
+	if err != nil || !res.OK {
+		t.Errorf("Call() = %+v, %v, want ok", res, err)
+	}
+	if err := errors.Join(<-closed, <-done); err != nil {
+		t.Errorf("Close() = %v", err)
 	}
 }
 

@@ -18,7 +18,7 @@ func (s *Server) writes(mux *http.ServeMux, a Access) {
 	post(s, mux, a, "call", s.call)
 	post(s, mux, a, "eval", func(ctx context.Context, r EvalRequest) (CallResult, string, error) {
 		if !a.Eval {
-			return CallResult{}, r.Target, shield.Errorf(shield.PermissionDenied,
+			return CallResult{}, evalAbout(r), shield.Errorf(shield.PermissionDenied,
 				"eval is switched off here, it runs any Lua: set control.allow_eval in shield.yaml, or use the socket of `shield dev`")
 		}
 		return s.eval(ctx, r)
@@ -83,10 +83,15 @@ func (s *Server) call(ctx context.Context, r CallRequest) (CallResult, string, e
 }
 
 func (s *Server) eval(ctx context.Context, r EvalRequest) (CallResult, string, error) {
-	src := strings.ToValidUTF8(r.Source[:min(len(r.Source), 200)], "")
 	return s.perform(ctx, r.Target, "", func(node shield.NodeID, name shield.Name) CallResult {
 		return s.host.Eval(ctx, Eval{Node: node, Service: name, Source: r.Source, Timeout: millis(r.Timeout)})
-	}), auditTarget(r.Target, src), nil
+	}), evalAbout(r), nil
+}
+
+// evalAbout has the beginning of the Lua: whoever reads the audit wants to know
+// what was run.
+func evalAbout(r EvalRequest) string {
+	return auditTarget(r.Target, strings.ToValidUTF8(r.Source[:min(len(r.Source), 200)], ""))
 }
 
 // perform finds the target, asks the host and completes its answer.

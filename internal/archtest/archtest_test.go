@@ -362,3 +362,58 @@ func moduleDir(t *testing.T) string {
 	}
 	return strings.TrimSpace(string(out))
 }
+
+// unusedCodes are codes of the table whose part of the runtime is not built yet.
+// A code that is used must leave the list.
+var unusedCodes = []string{
+	"ResumeExpired", // network.resume_window_ms
+}
+
+// TestEveryCodeIsUsed holds the table of error codes to the code: one that
+// nothing can produce is a promise to users that nobody keeps.
+func TestEveryCodeIsUsed(t *testing.T) {
+	codes := map[string]bool{}
+	for _, s := range sources(t) {
+		if s.pkg != "shield/runtime/shield" {
+			continue
+		}
+		for _, d := range s.file.Decls {
+			consts, ok := d.(*ast.GenDecl)
+			if !ok || consts.Tok != token.CONST {
+				continue
+			}
+			for _, spec := range consts.Specs {
+				v, ok := spec.(*ast.ValueSpec)
+				if !ok {
+					continue
+				}
+				if id, ok := v.Type.(*ast.Ident); ok && id.Name == "Code" {
+					codes[v.Names[0].Name] = false
+				}
+			}
+		}
+	}
+	if len(codes) < 40 {
+		t.Fatalf("found %d codes in runtime/shield, want them all", len(codes))
+	}
+	for _, s := range sources(t) {
+		if s.pkg == "shield/runtime/shield" {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok {
+				if x, ok := sel.X.(*ast.Ident); ok && x.Name == "shield" {
+					if _, isCode := codes[sel.Sel.Name]; isCode {
+						codes[sel.Sel.Name] = true
+					}
+				}
+			}
+			return true
+		})
+	}
+	for name, used := range codes {
+		if listed := slices.Contains(unusedCodes, name); used == listed {
+			t.Errorf("the code %s: used %v, on the list of unused ones %v", name, used, listed)
+		}
+	}
+}

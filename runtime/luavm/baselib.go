@@ -477,8 +477,8 @@ func baseLoad(L *lua.LState) int {
 			L.RaiseError("load: the reader function must return a string")
 		}
 		src.WriteString(string(s))
-		if src.Len() > maxSource {
-			L.RaiseError("load: the source is longer than %d bytes", maxSource)
+		if src.Len() > maxLoad {
+			break // loadChunk says why
 		}
 	}
 	return loadChunk(L, src.String(), "=(load)")
@@ -490,10 +490,17 @@ func baseLoadstring(L *lua.LState) int {
 	return loadChunk(L, src, "="+`[string "`+clip(line, 40)+`"]`)
 }
 
+// maxLoad is the longest source that a running script may have compiled: the
+// compiler can't be interrupted, and takes a hundred times the memory.
+const maxLoad = 512 << 10
+
 // loadChunk compiles source into a function of the caller's globals, or of the
 // environment in argument 4.
 func loadChunk(L *lua.LState, src, name string) int {
 	name = L.OptString(2, name)
+	if len(src) > maxLoad {
+		L.RaiseError("load: the source is longer than %d bytes; keep data in another form", maxLoad)
+	}
 	if strings.HasPrefix(src, "\x1b") {
 		L.Push(lua.LNil)
 		L.Push(lua.LString("load: binary chunks are not taken"))

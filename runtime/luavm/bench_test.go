@@ -150,3 +150,23 @@ func BenchmarkMeasure(b *testing.B) {
 	}
 	b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(b.N)/float64(objects), "ns/object")
 }
+
+// BenchmarkStrings are the calls that scripts make most.
+func BenchmarkStrings(b *testing.B) {
+	for name, call := range map[string]string{
+		"upper": `s:upper()`, "sub": `s:sub(2, 5)`, "find plain": `s:find("world", 1, true)`, "match": `s:match("(%w+) (%w+)")`,
+		"gsub": `s:gsub("o", "0")`, "format": `("%d %s"):format(7, s)`, "rep": `s:rep(3)`, "byte": `s:byte(3)`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			x := oneBox(b, VMConfig{Limits: Limits{HandlerTime: time.Hour}})
+			x.do(fmt.Sprintf(`local s = "hello world" for i = 1, %d do local _ = %s end`, b.N, call))
+		})
+		b.Run(name+"/gopher-lua", func(b *testing.B) {
+			L := lua.NewState()
+			defer L.Close()
+			if err := L.DoString(fmt.Sprintf(`local s = "hello world" for i = 1, %d do local _ = %s end`, b.N, call)); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}

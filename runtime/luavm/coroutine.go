@@ -192,6 +192,7 @@ func (k *worker) run() {
 		k.world.mu.Lock()
 		delete(k.world.live, k)
 		k.world.mu.Unlock()
+		k.th, k.pass = thread{}, nil // its VM may remember k for a while
 	}()
 	for {
 		if <-k.in == orderEnd {

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"strings"
 	"testing"
+	"time"
 
 	lua "github.com/yuin/gopher-lua"
 )
@@ -55,6 +56,22 @@ func TestScriptsFromEverySystemLoad(t *testing.T) {
 	b, _ := compile("x.lua", "local x = 1\nreturn x\n")
 	if a.Hash != b.Hash {
 		t.Error("line ends alone make another version")
+	}
+}
+
+// Long lines and deep nonsense are refused fast.
+func TestBadScriptsAreRefusedFast(t *testing.T) {
+	for name, src := range map[string]string{
+		"open calls": strings.Repeat("f(", 50000), "open blocks": strings.Repeat("if x then ", 20000), "open strings": strings.Repeat("'x' ", 50000) + "'",
+		"elseif": "if x then " + strings.Repeat("elseif y then ", 5000) + "end", "long comment": "--[[" + strings.Repeat("\n", 100000),
+	} {
+		start := time.Now()
+		if _, err := compile("x.lua", src); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if took := time.Since(start); took > 3*time.Second {
+			t.Errorf("%s: took %v", name, took)
+		}
 	}
 }
 

@@ -32,7 +32,7 @@ const (
 // Tidy looks at the VM's memory if that is due, and makes tables smaller that
 // hold many dead keys. The service calls it between two turns; most calls cost a
 // comparison. ok is false when nothing was done. A VM whose Bytes are over its
-// limit must end with memory_limit; see OverMemory.
+// limit must end with memory_limit.
 func (vm *VM) Tidy() (u Usage, ok bool) {
 	if vm.ran-vm.tidy.ran < tidyTurns {
 		return vm.tidy.last, false
@@ -51,16 +51,6 @@ func (vm *VM) Tidy() (u Usage, ok bool) {
 
 // Measure looks at the VM's memory now, whatever it costs.
 func (vm *VM) Measure() Usage { return vm.measure() }
-
-// OverMemory gives the error of a VM that holds more than it may, or nil. It
-// goes by the last look.
-func (vm *VM) OverMemory() *RunError {
-	if u := vm.tidy.last; u.Bytes > vm.cfg.Limits.Memory {
-		msg := memoryMessage(u.Bytes, vm.cfg.Limits.Memory)
-		return &RunError{Kind: KindMemory, Message: msg, Value: lua.LString(msg)}
-	}
-	return nil
-}
 
 // walker visits everything that a VM can reach, without recursion.
 type walker struct {

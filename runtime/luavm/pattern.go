@@ -34,7 +34,7 @@ type matcher struct {
 	poll     func() // called now and then while it works
 }
 
-type capture struct{ start, len int }
+type capture struct{ start, len int32 } // matching has seen that the string is shorter than 2 GiB
 
 func newMatcher(s, p string, poll func()) *matcher {
 	return &matcher{s: s, p: p, budget: 10_000_000 + 64*len(s), poll: poll}
@@ -287,7 +287,7 @@ func (m *matcher) startCapture(s, p, kind int) int {
 	if m.level >= maxCaptures {
 		panic(patternError("too many captures"))
 	}
-	m.captures[m.level] = capture{s, kind}
+	m.captures[m.level] = capture{int32(s), int32(kind)}
 	m.level++
 	r := m.match(s, p)
 	if r < 0 {
@@ -304,7 +304,7 @@ func (m *matcher) endCapture(s, p int) int {
 	if l < 0 {
 		panic(patternError("invalid pattern capture"))
 	}
-	m.captures[l].len = s - m.captures[l].start
+	m.captures[l].len = int32(s) - m.captures[l].start
 	r := m.match(s, p)
 	if r < 0 {
 		m.captures[l].len = captureOpen
@@ -407,7 +407,7 @@ func (m *matcher) capture(i, start, end int) (text string, position int) {
 	case captureOpen:
 		panic(patternError("unfinished capture"))
 	case capturePosition:
-		return "", c.start + 1
+		return "", int(c.start) + 1
 	default:
 		return m.s[c.start : c.start+c.len], 0
 	}

@@ -127,7 +127,7 @@ func (vm *VM) Run(h *Hand, c Call) ([]lua.LValue, *RunError) {
 	// (hasErrorFunc), and they would read as another function's values later.
 	err := L.PCall(len(c.Args), lua.MultRet, nil)
 	if err != nil || t.failure != nil {
-		failure := t.fail(err)
+		failure := t.fail(L, err)
 		vm.end(h)
 		return nil, failure
 	}
@@ -181,7 +181,7 @@ func (vm *VM) end(h *Hand) {
 }
 
 // fail makes a RunError of what PCall returned, or of the abort it followed.
-func (t *turn) fail(err error) *RunError {
+func (t *turn) fail(L *lua.LState, err error) *RunError {
 	if t.failure != nil {
 		return t.failure
 	}
@@ -192,6 +192,18 @@ func (t *turn) fail(err error) *RunError {
 	}
 	if e.Kind == KindPanic || e.Kind == KindOverflow {
 		t.broken = true
+		return e
+	}
+	if fn := L.GetMetaField(api.Object, "__tostring"); fn.Type() == lua.LTFunction {
+		L.Push(fn) // the script's own words for an error that is an object
+		L.Push(api.Object)
+		if L.PCall(1, 1, nil) == nil && lua.LVCanConvToString(L.Get(-1)) {
+			e.Message = L.Get(-1).String()
+			e.locate()
+		}
+		if t.failure != nil {
+			return t.failure
+		}
 	}
 	return e
 }

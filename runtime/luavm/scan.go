@@ -5,9 +5,11 @@ import "strings"
 // scanner cuts Lua source into tokens, only as exactly as finding blocks needs:
 // gopher-lua says no more than "at EOF" when an end is missing.
 type scanner struct {
-	src  string
-	pos  int
-	line int
+	src   string
+	pos   int
+	line  int
+	begin int // of the line that the last token stands on
+	black int // the first byte there that is no space
 }
 
 // token is a keyword, a bracket, or another thing without a name.
@@ -28,6 +30,7 @@ func (s *scanner) next() (t token, ok bool, unclosed int) {
 		case c == '\n':
 			s.line++
 			s.pos++
+			s.lineFrom(s.pos)
 		case strings.HasPrefix(s.src[s.pos:], "--"):
 			s.pos += 2
 			if n, long := s.longOpen(); long {
@@ -77,10 +80,14 @@ func isWord(c byte) bool {
 }
 
 func (s *scanner) token(start int) token {
-	begin := strings.LastIndexByte(s.src[:start], '\n') + 1
-	lead := s.src[begin:start]
-	indent := len(s.src[begin:]) - len(strings.TrimLeft(s.src[begin:], " \t"))
-	return token{text: s.src[start:s.pos], line: s.line, indent: indent, first: strings.TrimLeft(lead, " \t") == ""}
+	return token{text: s.src[start:s.pos], line: s.line, indent: s.black - s.begin, first: s.black == start}
+}
+
+// lineFrom notes that a line begins at a byte.
+func (s *scanner) lineFrom(begin int) {
+	s.begin = begin
+	for s.black = begin; s.black < len(s.src) && (s.src[s.black] == ' ' || s.src[s.black] == '\t'); s.black++ {
+	}
 }
 
 // longOpen steps over [[ or [=[ and gives the number of equals signs.
@@ -105,7 +112,10 @@ func (s *scanner) longClose(level int) bool {
 	if i < 0 {
 		return false
 	}
-	s.line += strings.Count(s.src[s.pos:s.pos+i], "\n")
+	if n := strings.Count(s.src[s.pos:s.pos+i], "\n"); n > 0 {
+		s.line += n
+		s.lineFrom(s.pos + strings.LastIndexByte(s.src[s.pos:s.pos+i], '\n') + 1)
+	}
 	s.pos += i + len(end)
 	return true
 }
@@ -121,6 +131,7 @@ func (s *scanner) quoted(q byte) bool {
 			s.pos++
 			if s.pos < len(s.src) && s.src[s.pos] == '\n' {
 				s.line++
+				s.lineFrom(s.pos + 1)
 			}
 		case '\n':
 			return false
@@ -134,6 +145,7 @@ func (s *scanner) quoted(q byte) bool {
 // really lacks it was closed by an end that stands further left than its line.
 func unclosedBlock(src string) (opener string, line int) {
 	s := scanner{src: src, line: 1}
+	s.lineFrom(0)
 	var open []token
 	var suspect *token
 	for {

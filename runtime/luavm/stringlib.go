@@ -1,6 +1,7 @@
 package luavm
 
 import (
+	"math"
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
@@ -139,6 +140,9 @@ func strRep(L *lua.LState) int {
 
 // matching runs f with a matcher and turns its panics into Lua errors.
 func matching(L *lua.LState, s, p string, f func(m *matcher)) {
+	if len(s) > math.MaxInt32 {
+		L.RaiseError("a string of %d bytes is too long for patterns", len(s))
+	}
 	bad := patternError("")
 	func() {
 		defer func() {

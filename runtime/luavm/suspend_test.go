@@ -87,3 +87,25 @@ func TestParkedTurnsShowTheirStacks(t *testing.T) {
 		}
 	}
 }
+
+// A Go function finds its turn and its owner from any stack.
+func TestTurnOf(t *testing.T) {
+	var seen []any
+	w := newWorld(t, Config{Files: files{}, Shield: Lib{"who": func(L *lua.LState) int { seen = append(seen, TurnOf(L), OwnerOf(L)); return 0 }}})
+	b := newBox(t, w, VMConfig{})
+	b.do(`shield.who() co = coroutine.create(function() shield.who() coroutine.yield() shield.who() end) coroutine.resume(co)`)
+	fn := b.compile(`coroutine.resume(co)`)
+	b.hold()
+	h := b.w.Take()
+	if _, err := b.vm.Run(h, Call{Fn: fn, Data: "another"}); err != nil {
+		t.Error(err)
+	}
+	h.Give()
+	b.pass()
+	want := []any{"turn", b, "turn", b, "another", b}
+	for i := range want {
+		if i >= len(seen) || seen[i] != want[i] {
+			t.Fatalf("saw %v, want %v", seen, want)
+		}
+	}
+}

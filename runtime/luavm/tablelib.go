@@ -54,26 +54,31 @@ func tableConcat(L *lua.LState) int {
 	if L.Get(4) != lua.LNil {
 		j = L.CheckInt(4)
 	}
-	var b strings.Builder
-	for k := i; k <= j; k++ {
-		switch v := t.RawGet(lua.LNumber(k)).(type) {
-		case lua.LString:
-			b.WriteString(string(v))
-		case lua.LNumber:
-			b.WriteString(v.String())
-		default:
+	size := 0
+	for k := i; k <= j; k++ { // nothing is built before it is known to fit
+		v := t.RawGet(lua.LNumber(k))
+		if !lua.LVCanConvToString(v) {
 			L.RaiseError("invalid value (%s) at index %d in table for 'concat'", v.Type().String(), k)
 		}
-		if k == j {
-			break
+		if s, ok := v.(lua.LString); ok {
+			size += len(s)
+		} else {
+			size += 8
 		}
-		b.WriteString(sep)
-		if b.Len() > 1<<20 {
-			checkSize(L, "table.concat", b.Len())
+		if size += len(sep); size > 1<<20 {
+			checkSize(L, "table.concat", size)
 		}
 		if k&1023 == 0 {
 			poll(L)
 		}
+	}
+	var b strings.Builder
+	b.Grow(size)
+	for k := i; k <= j; k++ {
+		if k > i {
+			b.WriteString(sep)
+		}
+		b.WriteString(t.RawGet(lua.LNumber(k)).String())
 	}
 	L.Push(lua.LString(b.String()))
 	return 1

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,13 +57,14 @@ func runSim(t *testing.T, seed uint64) {
 
 // sim is one history.
 type sim struct {
-	w     *world
-	seed  uint64
-	rng   *rand.Rand
-	begin time.Time
-	slots []*slot
-	stop  chan struct{}
-	work  sync.WaitGroup
+	w       *world
+	seed    uint64
+	rng     *rand.Rand
+	begin   time.Time
+	slots   []*slot
+	stop    chan struct{}
+	work    sync.WaitGroup
+	settled atomic.Bool
 
 	mu     sync.Mutex
 	trace  []string
@@ -143,6 +145,8 @@ func (s *sim) run() {
 	// The longest pause, the redial delay, and the heartbeats that end a verdict
 	// by time-out.
 	time.Sleep(25 * time.Second)
+	s.settled.Store(true) // nobody publishes any more
+	time.Sleep(time.Second)
 	s.wantAgreement()
 }
 

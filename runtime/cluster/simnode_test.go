@@ -82,7 +82,7 @@ func (n *simNode) pauseFor(d time.Duration) bool {
 // publishSome registers and unregisters names.
 func (n *simNode) publishSome() {
 	rng := rand.New(rand.NewPCG(n.rng.Uint64(), 1))
-	for {
+	for !n.s.settled.Load() {
 		name := shield.Name(fmt.Sprintf("s%d", rng.IntN(6)))
 		n.mu.Lock()
 		if _, ok := n.published[name]; ok && rng.IntN(2) == 0 {

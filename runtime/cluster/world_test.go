@@ -425,6 +425,8 @@ func (b *logBuffer) String() string {
 
 func (b *logBuffer) has(text string) bool { return strings.Contains(b.String(), text) }
 
+func (b *logBuffer) count(text string) int { return strings.Count(b.String(), text) }
+
 func addrOf(host int) string { return fmt.Sprintf("10.0.0.%d:9000", host) }
 
 func mustAddr(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }

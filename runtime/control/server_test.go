@@ -7,6 +7,8 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -368,6 +370,42 @@ func TestCloseLetsRequestsFinishAndEndsWatches(t *testing.T) {
 	if err := errors.Join(<-closed, <-done); err != nil {
 		t.Errorf("Close() = %v", err)
 	}
+}
+
+// FuzzRequests sends what a confused tool or a stranger might: every answer has
+// to be JSON with a code that says what is wrong.
+func FuzzRequests(f *testing.F) {
+	f.Add("GET", "/ops/nodes?from=node-1", "")
+	f.Add("GET", "/ops/watch?topics=nodes,x&rows=services/a,b&tail=-1", "")
+	f.Add("GET", "/ops/logs?level=x&tail=9999999999999999999", "")
+	f.Add("POST", "/ops/call", `{"target":"a:b:c","method":"on_x","args":[1,{}]}`)
+	f.Add("POST", "/ops/eval", "{\"target\":\"auth\",\"source\":\"\xff\"}")
+	f.Add("POST", "/ops/node", `{"node":"node-1","action":"freeze","for_ms":-1}`)
+	f.Add("POST", "/ops/reload", `{"names":[""],"restart":true,"undo":true}`)
+	f.Add("POST", "/ops/clock", `{"shift_ms":9223372036854775807}{}`)
+	handler := control.NewServer(control.Config{Host: three()}).Handler(control.Access{Eval: true})
+	f.Fuzz(func(t *testing.T, method, path, body string) {
+		if strings.HasPrefix(path, "/ops/watch") || strings.Contains(path, "follow=1") {
+			return // answers that don't end
+		}
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://x"+path, strings.NewReader(body))
+		if err != nil {
+			return
+		}
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, req)
+		switch {
+		case w.Code/100 == 3: // the mux cleans paths
+		case w.Code/100 == 2 && (req.URL.Path == "/metrics" || req.URL.Path == "/ops/logs"), req.Method == "HEAD":
+		case !json.Valid(w.Body.Bytes()):
+			t.Errorf("%s %q %q = %d %q, no JSON", method, path, body, w.Code, w.Body)
+		case w.Code/100 != 2:
+			var e control.ErrorBody
+			if json.Unmarshal(w.Body.Bytes(), &e) != nil || e.Error.Code == "" || e.Error.Message == "" {
+				t.Errorf("%s %q %q = %d %s, want a code and words", method, path, body, w.Code, w.Body)
+			}
+		}
+	})
 }
 
 func TestTwoServersInOneProcess(t *testing.T) {

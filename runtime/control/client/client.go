@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
 	"shield/runtime/control"
@@ -148,6 +149,8 @@ func query(pairs ...string) url.Values {
 }
 
 func (c *Client) get(ctx context.Context, path string, q url.Values, into any) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, answerTime, errNoAnswer)
+	defer cancel()
 	return c.do(ctx, http.MethodGet, path, q, nil, into)
 }
 
@@ -156,7 +159,36 @@ func (c *Client) post(ctx context.Context, path string, body, into any) error {
 	if err != nil {
 		return shield.Errorf(shield.EncodeFailed, "%s: %w", path, err)
 	}
+	ctx, stop := c.guard(ctx)
+	defer stop()
 	return c.do(ctx, http.MethodPost, path, nil, b, into)
+}
+
+// answerTime is how long a server may take for what it has at hand.
+const answerTime = 10 * time.Second
+
+// errNoAnswer is the cause of a request that was given up.
+var errNoAnswer = fmt.Errorf("no answer within %v: it is there but hangs (stopped in a debugger?)", answerTime)
+
+// guard watches over a request that may rightly take long: a call takes as long
+// as its service does. It is given up only when the server does not answer the
+// simplest question either.
+func (c *Client) guard(ctx context.Context) (guarded context.Context, stop func()) {
+	guarded, cancel := context.WithCancelCause(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-guarded.Done():
+				return
+			case <-time.After(answerTime):
+			}
+			if err := c.get(guarded, "/ops/project", nil, nil); errors.Is(err, errNoAnswer) {
+				cancel(errNoAnswer)
+			}
+		}
+	})
+	return guarded, func() { cancel(nil); wg.Wait() }
 }
 
 func (c *Client) do(ctx context.Context, method, path string, q url.Values, body []byte, into any) error {
@@ -212,6 +244,9 @@ func failure(resp *http.Response) error {
 
 // lost explains an exchange that broke.
 func (c *Client) lost(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), errNoAnswer) {
+		return &NothingError{Tried: []string{c.endpoint.String()}, Lost: true, Err: errNoAnswer}
+	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -3,6 +3,8 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -201,6 +203,53 @@ func TestASilentServerIsStale(t *testing.T) {
 	})
 }
 
+// A server that hangs must not hang whoever asks it, and a call that takes long
+// must not look like one.
+func TestAHangingServerIsGivenUp(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		healthy bool // it answers simple questions
+		gaveUp  bool
+		within  time.Duration
+	}{{"it hangs", false, true, 25 * time.Second}, {"the call is slow", true, false, 62 * time.Second}} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &pipes{}
+				ln := p.listen()
+				srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					io.Copy(io.Discard, r.Body) // else the server does not notice a client that leaves
+					switch {
+					case r.Method == "POST" && tt.healthy:
+						time.Sleep(time.Minute)
+					case !tt.healthy:
+						<-r.Context().Done()
+					}
+					w.Write([]byte("{}"))
+				})}
+				done := make(chan error, 1)
+				go func() { done <- srv.Serve(ln) }()
+				c := p.client()
+				for _, ask := range []func() error{
+					func() error { _, err := c.Call(t.Context(), control.CallRequest{}); return err },
+					func() error { _, err := c.Nodes(t.Context(), ""); return err },
+				} {
+					start := time.Now()
+					err := ask()
+					if strings.Contains(fmt.Sprint(err), "cannot unmarshal object") {
+						err = nil // {} is no list, but an answer
+					}
+					if got := ExitCode(err) == ExitNothing; got != tt.gaveUp || time.Since(start) > tt.within {
+						t.Errorf("after %v: %v, want given up = %v", time.Since(start), err, tt.gaveUp)
+					}
+				}
+				c.http.CloseIdleConnections()
+				srv.Close()
+				<-done
+			})
+		})
+	}
+}
+
 // A reader that takes long over an event is the reader's affair: the link is up.
 func TestASlowReaderDoesNotMakeTheLinkStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -276,7 +325,7 @@ func TestLogs(t *testing.T) {
 	if diff := cmp.Diff([]string{"info", "later"}, got); diff != "" {
 		t.Errorf("followed (-want +got):\n%s", diff)
 	}
-	if ExitCode(err) != ExitNothing || !strings.Contains(err.Error(), "went away") {
+	if ExitCode(err) != ExitNothing || !strings.Contains(err.Error(), "lost the server") {
 		t.Errorf("Logs() after the server ended = %v", err)
 	}
 }

@@ -55,7 +55,7 @@ func (e *NothingError) Error() string {
 	var b strings.Builder
 	switch {
 	case e.Lost:
-		fmt.Fprintf(&b, "the server at %s went away: %v", strings.Join(e.Tried, ", "), e.Err)
+		fmt.Fprintf(&b, "lost the server at %s: %v", strings.Join(e.Tried, ", "), e.Err)
 	case e.Dir != "":
 		fmt.Fprintf(&b, "nothing to talk to: nobody serves %s (looked for %s)", e.Dir, strings.Join(e.Tried, ", "))
 		if e.Stale {

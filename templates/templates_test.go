@@ -4,13 +4,17 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	lua "github.com/yuin/gopher-lua"
 	"github.com/yuin/gopher-lua/parse"
 
 	"shield/runtime/config"
+	"shield/runtime/luaapi"
+	"shield/runtime/luavm"
 )
 
 // write puts a template into a new folder, as shield new does.
@@ -156,5 +160,45 @@ func TestSchemasAreFresh(t *testing.T) {
 		if !bytes.Equal(have, want) {
 			t.Errorf("%s is old; refresh it with: SHIELD_UPDATE=1 go test ./templates", path)
 		}
+	}
+}
+
+// TestTypesMatchTheAPI holds types/shield.lua to what scripts really see.
+func TestTypesMatchTheAPI(t *testing.T) {
+	src, err := files.ReadFile("common/types/shield.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^(?:function )?([A-Za-z]+[.:][a-z_.]+)`).FindAllStringSubmatch(string(src), -1) {
+		have[m[1]] = true
+	}
+	api := luaapi.New()
+	want := map[string]bool{}
+	var walk func(lib luavm.Lib, path string)
+	walk = func(lib luavm.Lib, path string) {
+		for name, v := range lib {
+			at := path + "." + name
+			if sub, ok := v.(luavm.Lib); ok {
+				want[at] = true
+				if name != "client_rpc" { // its fields are the project's own
+					walk(sub, at)
+				}
+				continue
+			}
+			want[at] = true
+		}
+	}
+	walk(api.Shield, "shield")
+	for class, meta := range map[string]*lua.LTable{"Handle": api.Handle, "ClientRef": api.ClientRef, "Client": api.Client} {
+		meta.RawGetString("__index").(*lua.LTable).ForEach(func(name, _ lua.LValue) { want[class+":"+name.String()] = true })
+	}
+	for _, name := range []string{"pick", "send", "call"} {
+		want["Pool:"+name] = true
+	}
+	want["shield.null"] = bytes.Contains(src, []byte("---@field null "))
+	have["shield.null"] = true
+	if diff := cmp.Diff(want, have); diff != "" {
+		t.Errorf("types/shield.lua (-API +types):\n%s", diff)
 	}
 }

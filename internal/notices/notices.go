@@ -15,7 +15,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 )
@@ -71,7 +70,11 @@ func write(w io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(w, "The shield binary contains the work of others, under these licences.")
-	text, err := os.ReadFile(filepath.Join(runtime.GOROOT(), "LICENSE"))
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return fmt.Errorf("go env: %w", err)
+	}
+	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(root)), "LICENSE"))
 	if err != nil {
 		return fmt.Errorf("the licence of Go itself: %w", err)
 	}

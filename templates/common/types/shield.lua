@@ -25,6 +25,15 @@ local ClientRef = {}
 function ClientRef:player_id() end
 ---@return string
 function ClientRef:session() end
+---Rises at each bind.
+---@return integer
+function ClientRef:epoch() end
+---The gateway it came through: "node:name".
+---@return string
+function ClientRef:gateway() end
+---Itself, so that code can take a client or a ref.
+---@return shield.ClientRef
+function ClientRef:ref() end
 
 ---What the handler of a client RPC gets as `client`: read-only, and gone when
 ---the handler returns. Keep client:ref() instead.
@@ -34,6 +43,12 @@ local Client = {}
 function Client:player_id() end
 ---@return string
 function Client:session() end
+---Rises at each bind.
+---@return integer
+function Client:epoch() end
+---The gateway it came through: "node:name".
+---@return string
+function Client:gateway() end
 ---@return shield.ClientRef
 function Client:ref() end
 
@@ -174,10 +189,14 @@ function shield.cancel_timer(id) end
 
 ---Waits. The service goes on with other messages meanwhile.
 ---@param ms integer
+---@return boolean ok
+---@return shield.Error? err
 function shield.sleep(ms) end
 
 ---Runs fn beside this handler, as soon as the service is free.
 ---@param fn fun()
+---@return boolean ok
+---@return shield.Error? err
 function shield.fork(fn) end
 
 ---Milliseconds of the business clock, which tools and tests may shift.
@@ -216,11 +235,14 @@ shield.event = {}
 ---@param fn fun(...)
 ---@return integer id
 function shield.event.on(name, fn) end
+---Takes one listener away, by id or function, or all of a name.
 ---@param name string
----@param id? integer|fun(...)
-function shield.event.off(name, id) end
+---@param listener? integer|fun(...)
+---@return integer removed
+function shield.event.off(name, listener) end
 ---@param name string
 ---@param ... any
+---@return integer called
 function shield.event.emit(name, ...) end
 ---@param name? string
 function shield.event.clear(name) end
@@ -266,12 +288,17 @@ function Pool:send(method, ...) end
 ---@return boolean ok
 ---@return any ... results, or a shield.Error
 function Pool:call(method, ...) end
+---@param key? any for consistent_hash; send and call hash their first argument
 ---@return shield.Handle? handle
 ---@return shield.Error? err
-function Pool:pick() end
+function Pool:pick(key) end
+
+---@class shield.PoolOptions
+---@field policy? "round_robin"|"least_pending"|"consistent_hash"|"weighted"
+---@field weights? table<string, number> for weighted: by "node:name", name or node
 
 ---@param pattern string a name, or a pattern such as "worker.*"
----@param options? { policy?: "round_robin" }
+---@param options? shield.PoolOptions
 ---@return shield.Pool
 function shield.pool(pattern, options) end
 

@@ -111,6 +111,9 @@ func (w *Watcher) burst() {
 // watcher is closed. A burst without end is cut.
 func (w *Watcher) settle(began time.Time, quiet time.Duration) bool {
 	for {
+		if w.last.Sub(began) > oneSave {
+			quiet = max(quiet, burstQuiet)
+		}
 		left := quiet - time.Since(w.last)
 		if left <= 0 && w.checkingOut() {
 			left = quiet

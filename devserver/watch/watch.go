@@ -48,6 +48,10 @@ const (
 	// longer between files than an editor does.
 	manyFiles = 10
 	manyQuiet = 100 * time.Millisecond
+	// oneSave is how long the events of one save come; what goes on for longer is a
+	// burst of saves, which pauses longer than an editor does.
+	oneSave    = 15 * time.Millisecond
+	burstQuiet = 80 * time.Millisecond
 	// maxBurst is how long a burst that does not end may keep a change back, and
 	// maxCopy where it touches many files: a slow disk copies for longer.
 	maxBurst = 5 * time.Second

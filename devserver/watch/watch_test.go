@@ -220,7 +220,9 @@ func TestWritePatterns(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			p := newProject(t, nil)
+			// A busy machine stretches the pauses below, so files get more time than
+			// by default; TestBrokenFileIsBelievedAfterSettle holds the default.
+			p := newProject(t, func(c *Config) { c.Settle = 2 * time.Second })
 			tt.save(p, "two\nend\n")
 			p.only(Change{rel, Changed})
 			if got := strings.ReplaceAll(p.content(rel), "\r", ""); got != "two\nend\n" {
@@ -304,9 +306,9 @@ func TestBrokenFileIsBelievedAfterSettle(t *testing.T) {
 
 func TestHalfWrittenFileIsReadAgain(t *testing.T) {
 	t.Parallel()
-	p := newProject(t, nil)
+	p := newProject(t, func(c *Config) { c.Settle = 2 * time.Second }) // as in TestWritePatterns
 	p.write("services/svc.lua", "half of")
-	time.Sleep(80 * time.Millisecond) // longer than Quiet, shorter than Settle
+	time.Sleep(80 * time.Millisecond) // longer than Quiet
 	p.write("services/svc.lua", "half of it end")
 	p.only(Change{"services/svc.lua", Changed})
 	if got := p.content("services/svc.lua"); got != "half of it end" {

@@ -85,44 +85,26 @@ func appendUserData(b []byte, u *lua.LUserData) []byte {
 }
 
 func appendTable(b []byte, t *lua.LTable) []byte {
-	n, marked := t.MaxN(), IsArrayMark(t.Metatable)
-	first, _ := firstOfHash(t, n)
-	mixed := first != lua.LNil && (n > 0 || marked)
-	var at int
+	array, h, marked := arrayOf(t), hashLen(t), IsArrayMark(t.Metatable)
+	at := 0
 	switch {
-	case mixed:
+	case h > 0 && (len(array) > 0 || marked):
 		b, at = beginExt(b, extMixed)
 		b = append(b, flag(marked))
-		b = msgp.AppendUint64(b, uint64(hashLen(t, first)))
+		b = msgp.AppendUint64(b, uint64(h))
+		b = msgp.AppendArrayHeader(b, uint32(len(array)))
 	case marked:
 		b, at = beginExt(b, extArray)
+		b = msgp.AppendArrayHeader(b, uint32(len(array)))
+	case len(array) > 0:
+		b = msgp.AppendArrayHeader(b, uint32(len(array)))
+	default:
+		b = msgp.AppendMapHeader(b, uint32(h))
 	}
-	if n > 0 || marked {
-		b = msgp.AppendArrayHeader(b, uint32(n))
-		for i := 1; i <= n; i++ {
-			b = appendValue(b, t.RawGetInt(i))
-		}
+	for _, e := range array {
+		b = appendValue(b, e)
 	}
-	if !mixed && n == 0 && !marked {
-		b = msgp.AppendMapHeader(b, uint32(hashLen(t, first)))
-	}
-	b = appendPairs(b, t, n)
-	if at > 0 {
-		b = endExt(b, at)
-	}
-	return b
-}
-
-func hashLen(t *lua.LTable, first lua.LValue) int {
-	h := 0
-	for k := first; k != lua.LNil; k, _ = t.Next(k) {
-		h++
-	}
-	return h
-}
-
-func appendPairs(b []byte, t *lua.LTable, n int) []byte {
-	for k, v := firstOfHash(t, n); k != lua.LNil; k, v = t.Next(k) {
+	for k, v := range hashPairs(t) {
 		if x, ok := k.(lua.LNumber); ok {
 			i, _ := keyInteger(x)
 			b = msgp.AppendInt64(b, i)
@@ -130,6 +112,9 @@ func appendPairs(b []byte, t *lua.LTable, n int) []byte {
 			b = msgp.AppendString(b, string(k.(lua.LString)))
 		}
 		b = appendValue(b, v)
+	}
+	if at > 0 {
+		b = endExt(b, at)
 	}
 	return b
 }

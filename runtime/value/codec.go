@@ -165,60 +165,41 @@ func (w *msgpackWriter) value(v lua.LValue, depth int) *refusal {
 }
 
 func (w *msgpackWriter) table(t *lua.LTable, depth int) *refusal {
-	n := t.MaxN()
-	if len(w.b)+n > w.limit {
+	array, count := arrayOf(t), hashLen(t)
+	if len(w.b)+len(array) > w.limit {
 		return tooLarge(MaxSize)
 	}
-	first, _ := firstOfHash(t, n)
-	if first == lua.LNil && (n > 0 || IsArrayMark(t.Metatable)) {
-		w.b = msgp.AppendArrayHeader(w.b, uint32(n))
-		for i := 1; i <= n; i++ {
-			if bad := w.value(t.RawGetInt(i), depth-1); bad != nil {
-				return bad.within(number(i))
+	if count == 0 && (len(array) > 0 || IsArrayMark(t.Metatable)) {
+		w.b = msgp.AppendArrayHeader(w.b, uint32(len(array)))
+		for i, e := range array {
+			if bad := w.value(e, depth-1); bad != nil {
+				return bad.within(lua.LNumber(i + 1))
 			}
 		}
 		return nil
 	}
-	count := 0
-	for i := 1; i <= n; i++ {
-		if t.RawGetInt(i) != lua.LNil {
+	for _, e := range array {
+		if e != lua.LNil {
 			count++
 		}
 	}
-	for k, _ := first, first; k != lua.LNil; k, _ = t.Next(k) {
-		count++
-	}
 	w.b = msgp.AppendMapHeader(w.b, uint32(count))
-	for i := 1; i <= n; i++ {
-		if v := t.RawGetInt(i); v != lua.LNil {
-			if bad := w.pair(number(i), v, depth); bad != nil {
-				return bad
+	for k, v := range allPairs(t) {
+		switch x := k.(type) {
+		case lua.LString:
+			w.b = msgp.AppendString(w.b, string(x))
+		case lua.LNumber:
+			i, ok := keyInteger(x)
+			if !ok {
+				return badKey(k)
 			}
-		}
-	}
-	for k, v := firstOfHash(t, n); k != lua.LNil; k, v = t.Next(k) {
-		if bad := w.pair(k, v, depth); bad != nil {
-			return bad
-		}
-	}
-	return nil
-}
-
-func (w *msgpackWriter) pair(k, v lua.LValue, depth int) *refusal {
-	switch x := k.(type) {
-	case lua.LString:
-		w.b = msgp.AppendString(w.b, string(x))
-	case lua.LNumber:
-		i, ok := keyInteger(x)
-		if !ok {
+			w.b = msgp.AppendInt64(w.b, i)
+		default:
 			return badKey(k)
 		}
-		w.b = msgp.AppendInt64(w.b, i)
-	default:
-		return badKey(k)
-	}
-	if bad := w.value(v, depth-1); bad != nil {
-		return bad.within(k)
+		if bad := w.value(v, depth-1); bad != nil {
+			return bad.within(k)
+		}
 	}
 	return nil
 }

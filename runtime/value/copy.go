@@ -72,10 +72,8 @@ type walker struct {
 type trail struct {
 	depth int
 	open  [MaxDepth]*lua.LTable // the tables the walk is inside of
-	pairs []pair                // hash parts that wait for their turn, innermost last
+	used  int                   // how many of open were written
 }
-
-type pair struct{ key, value lua.LValue }
 
 var trails = sync.Pool{New: func() any { return new(trail) }}
 
@@ -103,21 +101,14 @@ func (w *walker) end(p *Payload) {
 	w.release()
 }
 
-// maxIdlePairs keeps one huge table from living on in the pool.
-const maxIdlePairs = 1024
-
 func (w *walker) release() {
 	t := w.trail
 	if t == nil {
 		return
 	}
 	w.trail = nil
-	clear(t.open[:])
-	if cap(t.pairs) > maxIdlePairs {
-		t.pairs = nil
-	}
-	clear(t.pairs[:cap(t.pairs)])
-	t.pairs, t.depth = t.pairs[:0], 0
+	clear(t.open[:t.used]) // the pool must keep no table alive
+	t.depth, t.used = 0, 0
 	trails.Put(t)
 }
 
@@ -168,44 +159,64 @@ func (w *walker) table(t *lua.LTable) (lua.LValue, *refusal) {
 	if bad := w.enter(t); bad != nil {
 		return nil, bad
 	}
-	tr := w.trail
-	base := len(tr.pairs)
-	n, marked := t.MaxN(), IsArrayMark(t.Metatable)
-	// An element of the array part takes at least a byte: no table is made that
-	// the limit could not hold.
-	if w.size+n > w.limit {
+	array, h, marked := arrayOf(t), hashLen(t), IsArrayMark(t.Metatable)
+	// An element takes a byte at least, a pair two: no table is made that the
+	// limit could not hold.
+	if w.size+len(array)+2*h > w.limit {
 		return nil, tooLarge(w.limit)
 	}
-	if bad := w.collect(t, n); bad != nil {
+	if bad := w.grow(tableSize(len(array), h, marked)); bad != nil {
 		return nil, bad
 	}
-	h := len(tr.pairs) - base
-	if bad := w.grow(tableSize(n, h, marked)); bad != nil {
-		return nil, bad
-	}
-
-	c := newTable(n, h)
+	c := newTable(len(array), h)
 	if marked {
 		c.Metatable = arrayMark
 	}
-	for i := 1; i <= n; i++ {
-		e, bad := w.value(t.RawGetInt(i))
+	m := mirror(c)
+	for i, e := range array {
+		v, bad := w.value(e)
 		if bad != nil {
-			return nil, bad.within(lua.LNumber(i))
+			return nil, bad.within(lua.LNumber(i + 1))
 		}
-		c.RawSetInt(i, e)
+		m.array = append(m.array, v)
 	}
-	for i := base; i < base+h; i++ {
-		p := tr.pairs[i]
-		e, bad := w.value(p.value)
+	for k, e := range hashPairs(t) {
+		if bad := w.key(k); bad != nil {
+			return nil, bad
+		}
+		v, bad := w.value(e)
 		if bad != nil {
-			return nil, bad.within(p.key)
+			return nil, bad.within(k)
 		}
-		c.RawSetH(p.key, e)
+		if _, ok := k.(lua.LString); ok {
+			setField(c, k, v)
+		} else {
+			c.RawSetH(k, v)
+		}
 	}
-	tr.pairs = tr.pairs[:base]
-	tr.depth--
+	w.trail.depth--
 	return c, nil
+}
+
+// key checks and counts a key of the hash part.
+func (w *walker) key(k lua.LValue) *refusal {
+	size := 0
+	switch x := k.(type) {
+	case lua.LString:
+		size = stringSize(len(x))
+	case lua.LNumber:
+		i, ok := keyInteger(x)
+		if !ok {
+			return badKey(k)
+		}
+		size = intSize(i)
+	default:
+		return badKey(k)
+	}
+	if bad := w.grow(size); bad != nil {
+		return bad.within(k)
+	}
+	return nil
 }
 
 // enter steps into t, unless the walk is inside of it already.
@@ -224,31 +235,7 @@ func (w *walker) enter(t *lua.LTable) *refusal {
 	}
 	tr.open[tr.depth] = t
 	tr.depth++
-	return nil
-}
-
-// collect puts the hash part of t on the pile, counting its keys, so that the
-// copy can be made at its right size.
-func (w *walker) collect(t *lua.LTable, n int) *refusal {
-	for k, v := firstOfHash(t, n); k != lua.LNil; k, v = t.Next(k) {
-		var size int
-		switch k := k.(type) {
-		case lua.LString:
-			size = stringSize(len(k))
-		case lua.LNumber:
-			i, ok := keyInteger(k)
-			if !ok {
-				return badKey(k)
-			}
-			size = intSize(i)
-		default:
-			return badKey(k)
-		}
-		if bad := w.grow(size); bad != nil {
-			return bad.within(k)
-		}
-		w.trail.pairs = append(w.trail.pairs, pair{k, v})
-	}
+	tr.used = max(tr.used, tr.depth)
 	return nil
 }
 

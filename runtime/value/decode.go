@@ -89,10 +89,9 @@ func (d *decoder) integer() lua.LValue {
 			return d.fail()
 		}
 		d.b = rest
-		// 1<<64 converts back to something else on every machine but not to the
-		// same thing: keep away from it.
+		// What 1<<64 converts back to depends on the machine: keep away from it.
 		if f := float64(u); f < 1<<64 && uint64(f) == u {
-			return lua.LNumber(f)
+			return integer(f)
 		}
 		d.lossy = true
 		return d.fail()
@@ -104,7 +103,7 @@ func (d *decoder) integer() lua.LValue {
 	d.b = rest
 	f := float64(i)
 	if f < 1<<63 && int64(f) == i {
-		return lua.LNumber(f)
+		return integer(f)
 	}
 	d.lossy = true
 	return d.fail()
@@ -220,7 +219,7 @@ func (d *decoder) mapTable(depth int) lua.LValue {
 
 func (d *decoder) pairs(t *lua.LTable, n, depth int) {
 	for range n {
-		k := d.value(0)
+		key := d.value(0)
 		if d.bad {
 			return
 		}
@@ -234,9 +233,9 @@ func (d *decoder) pairs(t *lua.LTable, n, depth int) {
 			}
 			v = Null
 		}
-		switch k := k.(type) {
+		switch k := key.(type) {
 		case lua.LString:
-			t.RawSetString(string(k), v)
+			setField(t, key, v)
 		case lua.LNumber:
 			d.setNumber(t, k, v)
 		default:

@@ -74,7 +74,7 @@ func fromInt(i int64) (lua.LValue, *refusal) {
 	if f >= 1<<63 || int64(f) != i {
 		return nil, inexact(i)
 	}
-	return lua.LNumber(f), nil
+	return integer(f), nil
 }
 
 func fromUint(u uint64) (lua.LValue, *refusal) {
@@ -204,22 +204,21 @@ func ToGo(v lua.LValue) any {
 }
 
 func tableToGo(t *lua.LTable) any {
-	n := t.MaxN()
-	k, e := firstOfHash(t, n)
-	if k == lua.LNil && (n > 0 || IsArrayMark(t.Metatable)) {
-		list := make([]any, n)
-		for i := range list {
-			list[i] = ToGo(t.RawGetInt(i + 1))
+	array, h := arrayOf(t), hashLen(t)
+	if h == 0 && (len(array) > 0 || IsArrayMark(t.Metatable)) {
+		list := make([]any, len(array))
+		for i, e := range array {
+			list[i] = ToGo(e)
 		}
 		return list
 	}
-	m := make(map[string]any)
-	for i := 1; i <= n; i++ {
-		if x := t.RawGetInt(i); x != lua.LNil {
-			m[keyText(lua.LNumber(i))] = ToGo(x)
+	m := make(map[string]any, h)
+	for i, e := range array {
+		if e != lua.LNil {
+			m[keyText(lua.LNumber(i+1))] = ToGo(e)
 		}
 	}
-	for ; k != lua.LNil; k, e = t.Next(k) {
+	for k, e := range hashPairs(t) {
 		m[keyText(k)] = ToGo(e)
 	}
 	return m

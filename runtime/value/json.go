@@ -179,33 +179,32 @@ func refName(u *lua.LUserData) string {
 }
 
 func (w *jsonWriter) table(t *lua.LTable, depth int) *refusal {
-	n := t.MaxN()
-	if len(w.b)+n > w.limit {
+	array, h := arrayOf(t), hashLen(t)
+	if len(w.b)+len(array) > w.limit {
 		return tooLarge(w.limit)
 	}
-	first, _ := firstOfHash(t, n)
-	if first == lua.LNil && (n > 0 || IsArrayMark(t.Metatable)) {
-		return w.array(t, n, depth)
+	if h == 0 && (len(array) > 0 || IsArrayMark(t.Metatable)) {
+		return w.array(array, depth)
 	}
-	collide := keysCollide(t, n)
+	collide := keysCollide(t)
 	switch {
-	case w.tools && (collide || dollarKeys(t, n)):
-		return w.entries(t, n, depth)
+	case w.tools && (collide || dollarKeys(t)):
+		return w.entries(t, depth)
 	case collide:
 		return &refusal{code: shield.EncodeFailed, what: "table with a number and the same number as a string for keys",
 			why: "they are one key in JSON"}
 	}
-	return w.object(t, n, depth)
+	return w.object(t, depth)
 }
 
-func (w *jsonWriter) array(t *lua.LTable, n, depth int) *refusal {
+func (w *jsonWriter) array(array []lua.LValue, depth int) *refusal {
 	w.b = append(w.b, '[')
-	for i := 1; i <= n; i++ {
-		if i > 1 {
+	for i, e := range array {
+		if i > 0 {
 			w.b = append(w.b, ',')
 		}
-		if bad := w.value(t.RawGetInt(i), depth-1); bad != nil {
-			return bad.within(lua.LNumber(i))
+		if bad := w.value(e, depth-1); bad != nil {
+			return bad.within(lua.LNumber(i + 1))
 		}
 	}
 	w.b = append(w.b, ']')
@@ -214,8 +213,8 @@ func (w *jsonWriter) array(t *lua.LTable, n, depth int) *refusal {
 
 // dollarKeys reports whether a key of t is no JSON key, or looks like a dollar
 // form.
-func dollarKeys(t *lua.LTable, n int) bool {
-	for k, _ := firstOfHash(t, n); k != lua.LNil; k, _ = t.Next(k) {
+func dollarKeys(t *lua.LTable) bool {
+	for k := range hashPairs(t) {
 		s, ok := k.(lua.LString)
 		if ok && (!utf8.ValidString(string(s)) || len(s) > 0 && s[0] == '$') {
 			return true
@@ -226,8 +225,8 @@ func dollarKeys(t *lua.LTable, n int) bool {
 
 // keysCollide reports whether t has both an integer key and the same in
 // decimal.
-func keysCollide(t *lua.LTable, n int) bool {
-	for k, _ := firstOfHash(t, n); k != lua.LNil; k, _ = t.Next(k) {
+func keysCollide(t *lua.LTable) bool {
+	for k := range hashPairs(t) {
 		s, ok := k.(lua.LString)
 		if !ok || len(s) == 0 || len(s) > 20 || s[0] > '9' {
 			continue
@@ -240,47 +239,52 @@ func keysCollide(t *lua.LTable, n int) bool {
 	return false
 }
 
-func (w *jsonWriter) object(t *lua.LTable, n, depth int) *refusal {
+func (w *jsonWriter) object(t *lua.LTable, depth int) *refusal {
 	w.b = append(w.b, '{')
-	sep := false
-	pair := func(k, v lua.LValue) *refusal {
-		if sep {
+	n := 0
+	for k, v := range allPairs(t) {
+		if n++; n > 1 {
 			w.b = append(w.b, ',')
 		}
-		sep = true
-		if s, ok := k.(lua.LString); ok {
-			if !utf8.ValidString(string(s)) {
-				return &refusal{code: shield.EncodeFailed, what: "key that is not UTF-8", why: "JSON can't hold it"}
-			}
-			w.b = appendJSONString(w.b, string(s))
-		} else {
-			x, _ := k.(lua.LNumber)
-			i, ok := keyInteger(x)
-			if !ok || k.Type() != lua.LTNumber {
-				return badKey(k)
-			}
-			w.b = append(w.b, '"')
-			w.b = strconv.AppendInt(w.b, i, 10)
-			w.b = append(w.b, '"')
+		if bad := w.key(k); bad != nil {
+			return bad
 		}
 		w.b = append(w.b, ':')
 		if bad := w.value(v, depth-1); bad != nil {
 			return bad.within(k)
 		}
-		return nil
 	}
-	return w.eachPair(t, n, pair, '}')
+	w.b = append(w.b, '}')
+	return nil
+}
+
+func (w *jsonWriter) key(k lua.LValue) *refusal {
+	switch x := k.(type) {
+	case lua.LString:
+		if !utf8.ValidString(string(x)) {
+			return &refusal{code: shield.EncodeFailed, what: "key that is not UTF-8", why: "JSON can't hold it"}
+		}
+		w.b = appendJSONString(w.b, string(x))
+		return nil
+	case lua.LNumber:
+		if i, ok := keyInteger(x); ok {
+			w.b = append(w.b, '"')
+			w.b = strconv.AppendInt(w.b, i, 10)
+			w.b = append(w.b, '"')
+			return nil
+		}
+	}
+	return badKey(k)
 }
 
 // entries writes the $map form.
-func (w *jsonWriter) entries(t *lua.LTable, n, depth int) *refusal {
+func (w *jsonWriter) entries(t *lua.LTable, depth int) *refusal {
 	w.b = append(w.b, `{"$map":[`...)
-	sep := false
-	pair := func(k, v lua.LValue) *refusal {
-		if sep {
+	n := 0
+	for k, v := range allPairs(t) {
+		if n++; n > 1 {
 			w.b = append(w.b, ',')
 		}
-		sep = true
 		w.b = append(w.b, '[')
 		if bad := w.value(k, 0); bad != nil {
 			return bad
@@ -290,29 +294,8 @@ func (w *jsonWriter) entries(t *lua.LTable, n, depth int) *refusal {
 			return bad.within(k)
 		}
 		w.b = append(w.b, ']')
-		return nil
 	}
-	if bad := w.eachPair(t, n, pair, ']'); bad != nil {
-		return bad
-	}
-	w.b = append(w.b, '}')
-	return nil
-}
-
-func (w *jsonWriter) eachPair(t *lua.LTable, n int, pair func(k, v lua.LValue) *refusal, end byte) *refusal {
-	for i := 1; i <= n; i++ {
-		if v := t.RawGetInt(i); v != lua.LNil {
-			if bad := pair(number(i), v); bad != nil {
-				return bad
-			}
-		}
-	}
-	for k, v := firstOfHash(t, n); k != lua.LNil; k, v = t.Next(k) {
-		if bad := pair(k, v); bad != nil {
-			return bad
-		}
-	}
-	w.b = append(w.b, end)
+	w.b = append(w.b, "]}"...)
 	return nil
 }
 

@@ -180,7 +180,7 @@ func (p *jsonParser) object(depth int) lua.LValue {
 		if p.err != "" {
 			return v
 		}
-		t.RawSetString(k, v)
+		setField(t, lua.LString(k), v)
 		if p.next(',') {
 			continue
 		}

@@ -64,32 +64,3 @@ func AsClientRef(v lua.LValue) (shield.ClientRef, bool) {
 	}
 	return shield.ClientRef{}, false
 }
-
-// newTable makes a table that belongs to no VM. CreateTable doesn't touch its
-// receiver (gopher-lua v1.1.2, state.go:1608).
-func newTable(narr, nrec int) *lua.LTable { return (*lua.LState)(nil).CreateTable(narr, nrec) }
-
-// boxed holds the first integers as interface values, so that a walk needs no
-// memory to begin after the array part.
-var boxed = func() (b [257]lua.LValue) {
-	for i := range b {
-		b[i] = lua.LNumber(i)
-	}
-	return b
-}()
-
-func number(i int) lua.LValue {
-	if i >= 0 && i < len(boxed) {
-		return boxed[i]
-	}
-	return lua.LNumber(i)
-}
-
-// firstOfHash is the first pair of t that is not in its array part, which ends
-// at n (MaxN). Next goes on from there.
-func firstOfHash(t *lua.LTable, n int) (lua.LValue, lua.LValue) {
-	if n == 0 {
-		return t.Next(lua.LNil)
-	}
-	return t.Next(number(n))
-}

@@ -129,18 +129,17 @@ func Intern(v lua.LValue, intern func(*lua.LUserData) *lua.LUserData) lua.LValue
 }
 
 func internTable(t *lua.LTable, intern func(*lua.LUserData) *lua.LUserData) {
-	n := t.MaxN()
-	for i := 1; i <= n; i++ {
-		switch e := t.RawGetInt(i).(type) {
+	array := arrayOf(t)
+	for i, e := range array {
+		switch e := e.(type) {
 		case *lua.LTable:
 			internTable(e, intern)
 		case *lua.LUserData:
-			t.RawSetInt(i, Intern(e, intern))
+			array[i] = Intern(e, intern)
 		}
 	}
-	// Only values of keys that are there already are written, which a walk with
-	// Next allows.
-	for k, e := firstOfHash(t, n); k != lua.LNil; k, e = t.Next(k) {
+	// Only values of keys that are there already are written: the walk goes on.
+	for k, e := range hashPairs(t) {
 		switch e := e.(type) {
 		case *lua.LTable:
 			internTable(e, intern)

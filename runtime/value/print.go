@@ -144,16 +144,14 @@ func (p *printing) table(t *lua.LTable, indent int) string {
 			return "<cycle>"
 		}
 	}
-	n := t.MaxN()
-	first, _ := firstOfHash(t, n)
 	switch {
-	case n == 0 && first == lua.LNil:
+	case len(arrayOf(t)) == 0 && hashLen(t) == 0:
 		return "{}"
 	case len(p.open) == p.Depth || p.size > maxPrinted:
 		return "{...}"
 	}
 	p.open = append(p.open, t)
-	parts := p.parts(t, n, indent+1)
+	parts := p.parts(t, indent+1)
 	p.open = p.open[:len(p.open)-1]
 
 	width, lines := indent*2+4, false
@@ -168,19 +166,20 @@ func (p *printing) table(t *lua.LTable, indent int) string {
 	return "{\n" + pad + strings.Join(parts, ",\n"+pad) + ",\n" + pad[2:] + "}"
 }
 
-func (p *printing) parts(t *lua.LTable, n, indent int) []string {
+func (p *printing) parts(t *lua.LTable, indent int) []string {
 	var parts []string
 	add := func(prefix string, v lua.LValue) {
 		s := prefix + p.value(v, indent)
 		p.size += len(s)
 		parts = append(parts, s)
 	}
-	shown := min(n, p.Items)
-	for i := 1; i <= shown; i++ {
-		add("", t.RawGetInt(i))
+	array := arrayOf(t)
+	shown := min(len(array), p.Items)
+	for _, e := range array[:shown] {
+		add("", e)
 	}
-	left := n - shown
-	for k, v := firstOfHash(t, n); k != lua.LNil; k, v = t.Next(k) {
+	left := len(array) - shown
+	for k, v := range hashPairs(t) {
 		if shown == p.Items {
 			left++
 			continue

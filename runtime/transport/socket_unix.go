@@ -7,10 +7,16 @@ import (
 	"syscall"
 )
 
-var bufferCure = map[string]string{
-	"linux":  "raise it with: sysctl -w net.core.rmem_max=7500000 net.core.wmem_max=7500000",
-	"darwin": "raise it with: sudo sysctl -w kern.ipc.maxsockbuf=8441037",
-}[runtime.GOOS]
+// bufferCure is what to do about a small buffer.
+var bufferCure = func() string {
+	switch runtime.GOOS {
+	case "linux":
+		return "raise it with: sysctl -w net.core.rmem_max=7500000 net.core.wmem_max=7500000"
+	case "darwin":
+		return "raise it with: sudo sysctl -w kern.ipc.maxsockbuf=8441037"
+	}
+	return "raise the system's limit for UDP buffers"
+}()
 
 func readBuffer(raw syscall.RawConn) (int, error) {
 	var size int

@@ -40,23 +40,27 @@ func (p *workers) loop(w *worker) {
 	defer p.wg.Done()
 	for s := range w.job {
 		s.work(w)
-		if w.lost {
-			break // whatever it holds is not to be trusted
-		}
-		p.mu.Lock()
-		if p.closed || len(p.idle) >= keepIdle {
-			p.mu.Unlock()
+		if w.lost || !p.rest(w) {
 			break
 		}
-		if len(p.idle) >= keepHands && w.hand != nil {
-			p.mu.Unlock()
-			w.give()
-			p.mu.Lock()
-		}
-		p.idle = append(p.idle, w)
-		p.mu.Unlock()
 	}
 	w.give()
+}
+
+// rest puts w among the idle; false tells it to end.
+func (p *workers) rest(w *worker) bool {
+	p.mu.Lock()
+	if len(p.idle) >= keepHands && w.hand != nil {
+		p.mu.Unlock()
+		w.give()
+		p.mu.Lock()
+	}
+	defer p.mu.Unlock()
+	if p.closed || len(p.idle) >= keepIdle {
+		return false
+	}
+	p.idle = append(p.idle, w)
+	return true
 }
 
 // close lets idle workers end, and busy ones when they are done.

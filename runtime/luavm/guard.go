@@ -24,6 +24,8 @@ type watcher struct {
 	rouse  chan struct{}
 	quit   chan struct{}
 	heap   []metrics.Sample
+	now    atomic.Int64 // the time of the last tick, since the world began
+	live   atomic.Int64 // bytes that the last collection left, read each second
 }
 
 // watched is what the watcher noted about a turn.
@@ -43,7 +45,14 @@ const lingerTicks = 100
 func (w *World) startWatcher() {
 	w.watch.rouse, w.watch.quit = make(chan struct{}, 1), make(chan struct{})
 	w.watch.heap = []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	w.watch.readLive()
 	w.wg.Go(w.runWatcher)
+}
+
+func (w *watcher) readLive() {
+	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(s)
+	w.live.Store(int64(s[0].Value.Uint64()))
 }
 
 func (w *watcher) stop() { close(w.quit) }
@@ -61,13 +70,16 @@ func (w *watcher) wake() {
 func (w *World) runWatcher() {
 	tick := time.NewTicker(w.cfg.Tick)
 	defer tick.Stop()
-	for idle, n := 0, 1; ; n++ {
+	began := time.Now()
+	for idle, n := 0, 0; ; n++ {
 		select {
 		case <-w.watch.quit:
 			return
 		case <-tick.C:
 		}
+		w.watch.now.Store(int64(time.Since(began)))
 		if n%lingerTicks == 0 {
+			w.watch.readLive()
 			w.trim()
 		}
 		if w.look(time.Now()) {

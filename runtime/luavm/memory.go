@@ -14,19 +14,25 @@ type Usage struct {
 	Compacted int   // tables that held many dead keys and were made smaller
 }
 
-// tidyState says when the next look is due.
+// tidyState says when the next look is due. Times are the watcher's: those of
+// its last tick, which cost a load to read.
 type tidyState struct {
 	last Usage
-	ran  uint64    // vm.ran at the last look
-	next time.Time // not before
+	ran  uint64        // vm.ran at the last look
+	live int64         // bytes that the process held then
+	at   time.Duration // when
+	took time.Duration // how long it was
 }
 
-// Looking costs about 140 ns an object, so it is done seldom: after tidyTurns
-// turns, and never for more than a hundredth of the time.
+// A look costs some 200 ns an object, so it has to be worth it: the process must
+// have grown noticeably since the last one, or so many turns have passed that it
+// adds no more than tidyCost to each.
 const (
 	tidyTurns = 256
 	tidyEvery = time.Second
-	tidyShare = 100
+	tidyShare = 100 // at most one part in so many of the time
+	tidyRest  = 10 * time.Second
+	tidyCost  = 20 // ns
 )
 
 // Tidy looks at the VM's memory if that is due, and makes tables smaller that
@@ -34,17 +40,24 @@ const (
 // comparison. ok is false when nothing was done. A VM whose Bytes are over its
 // limit must end with memory_limit.
 func (vm *VM) Tidy() (u Usage, ok bool) {
-	if vm.ran-vm.tidy.ran < tidyTurns {
-		return vm.tidy.last, false
+	s, watch := &vm.tidy, &vm.world.watch
+	turns := vm.ran - s.ran
+	if turns < tidyTurns {
+		return s.last, false
 	}
-	now := time.Now()
-	if now.Before(vm.tidy.next) {
-		return vm.tidy.last, false
+	since := time.Duration(watch.now.Load()) - s.at
+	if since < max(tidyEvery, s.took*tidyShare) {
+		return s.last, false
 	}
+	live := watch.live.Load()
+	grown := live-s.live > max(vm.cfg.Limits.Memory, live)/16
+	if !grown && (since < tidyRest || turns < uint64(s.took/tidyCost)) {
+		return s.last, false
+	}
+	start := time.Now()
 	u = vm.measure()
-	took := time.Since(now)
-	vm.tidy.ran = vm.ran
-	vm.tidy.next = now.Add(max(tidyEvery, took*tidyShare))
+	s.took = time.Since(start)
+	s.ran, s.live, s.at = vm.ran, live, time.Duration(watch.now.Load())
 	vm.prune()
 	return u, true
 }

@@ -1,9 +1,11 @@
 package luavm
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	lua "github.com/yuin/gopher-lua"
@@ -134,16 +136,38 @@ func TestClosedVMsLeaveNothing(t *testing.T) {
 	}
 }
 
+// A look comes after many turns and some time, and then not soon again.
 func TestTidyIsSeldom(t *testing.T) {
-	b := oneBox(t, VMConfig{})
-	looks := 0
-	for range 3 * tidyTurns {
-		b.do(`return 1`)
-		if _, ok := b.vm.Tidy(); ok {
-			looks++
+	synctest.Test(t, func(t *testing.T) {
+		w, err := NewWorld(Config{Files: files{}})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if looks != 1 {
-		t.Errorf("%d looks in %d turns, want 1", looks, 3*tidyTurns)
-	}
+		vm := w.NewVM(VMConfig{})
+		h := w.Take()
+		fn := vm.Globals() // any value: calling it fails, which is a turn too
+		looks := 0
+		turns := func(n int) {
+			for range n {
+				vm.Run(h, Call{Fn: fn})
+				time.Sleep(time.Millisecond)
+				if _, ok := vm.Tidy(); ok {
+					looks++
+				}
+			}
+		}
+		turns(2 * tidyTurns)
+		if looks != 0 {
+			t.Errorf("%d looks within a second", looks)
+		}
+		time.Sleep(tidyRest)
+		turns(2 * tidyTurns)
+		if looks != 1 {
+			t.Errorf("%d looks after a rest, want 1", looks)
+		}
+		vm.Close()
+		if err := w.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
 }

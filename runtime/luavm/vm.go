@@ -72,6 +72,7 @@ func (w *World) NewVM(cfg VMConfig) *VM {
 		cfg.Files = w.cfg.Files
 	}
 	vm := &VM{world: w, cfg: &cfg, g: new(lua.Global), born: time.Now()}
+	vm.tidy.at, vm.tidy.live = time.Duration(w.watch.now.Load()), w.watch.live.Load()
 	w.libs.install(vm)
 	return vm
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -52,7 +51,7 @@ func (m *member) open() error {
 	s := m.server
 	cfg := node.Config{
 		Project: m.project,
-		Files:   s.files,
+		Files:   s.reload.files(),
 		Log:     s.cfg.Log.Logger(m.id),
 		Conn:    m.conn,
 		Listen:  listenTCP,
@@ -63,7 +62,7 @@ func (m *member) open() error {
 		Calls:   s.calls.Watched,
 	}
 	if m.conn != nil {
-		cfg.Epochs = node.EpochFile(filepath.Join(m.project.Dir, control.StateDir, string(m.id)+".epoch"))
+		cfg.Epochs = node.EpochFile(s.stateFile(string(m.id) + ".epoch"))
 	}
 	n, err := node.New(cfg)
 	if err != nil {

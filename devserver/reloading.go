@@ -2,18 +2,331 @@ package devserver
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
 
+	"shield/devserver/reload"
+	"shield/devserver/watch"
+	"shield/runtime/config"
 	"shield/runtime/control"
+	"shield/runtime/luavm"
 	"shield/runtime/shield"
 )
 
-type reloading struct{ s *Server }
+// reloading keeps the running code in step with the files: the watcher tells
+// what changed, the reloader swaps code, rpc.yaml becomes new routes, and
+// shield.yaml is compared with what runs.
+type reloading struct {
+	s       *Server
+	watcher *watch.Watcher // nil when nothing is watched
+	code    *reload.Reloader
 
-func startReloading(s *Server) (*reloading, error) { return &reloading{s}, nil }
-func (r *reloading) close()                        {}
-func (r *reloading) mark(rows []shield.ServiceRow) {}
-func (s *Server) PauseReload() bool                { return false }
-func (s *Server) Reload(ctx context.Context, r control.ReloadRequest) (control.ReloadResult, error) {
-	return control.ReloadResult{}, shield.Errorf(shield.ModuleUnavailable, "reload is being wired")
+	looks sync.Mutex      // one look at a time where nothing is watched; guards disk
+	disk  *watch.Snapshot // what that look read
+
+	mu     sync.Mutex
+	paused bool
+	last   map[serviceKey]reloaded
 }
-func (s *Server) answersPing(name shield.Name) bool { return false }
+
+type serviceKey struct {
+	node shield.NodeID
+	id   shield.ServiceID
+}
+
+// reloaded is how the last reload of a service went.
+type reloaded struct {
+	how string
+	at  time.Time
+}
+
+// newReloading reads the project's files; nodes load their scripts from it.
+func newReloading(s *Server) (*reloading, error) {
+	r := &reloading{s: s, last: map[serviceKey]reloaded{}}
+	w, err := watch.New(r.watchConfig())
+	if err != nil {
+		return nil, fmt.Errorf("watch the project: %w", err)
+	}
+	r.disk = w.Snapshot()
+	if s.cfg.Watch {
+		r.watcher = w
+	} else if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("read the project: %w", err)
+	}
+	r.code = reload.New(reload.Config{Nodes: r.nodes, Files: s.files, Log: s.log}, r.disk)
+	return r, nil
+}
+
+func (r *reloading) watchConfig() watch.Config {
+	return watch.Config{
+		Root: r.s.cfg.Project.Dir, Check: reload.Whole, Log: r.s.log.With("service", "reload"),
+		OnChange: func(set watch.ChangeSet) { r.change(context.Background(), set) },
+	}
+}
+
+// start begins to watch.
+func (r *reloading) start() {
+	if r.watcher != nil {
+		r.watcher.Start()
+	}
+}
+
+// close ends watching and waits for a reload that runs.
+func (r *reloading) close() error {
+	if r.watcher == nil {
+		return nil
+	}
+	return r.watcher.Close()
+}
+
+// files is where nodes load scripts from: the last contents that worked.
+func (r *reloading) files() luavm.Files { return r.code }
+
+func (r *reloading) nodes() []reload.Node {
+	var all []reload.Node
+	for _, n := range r.s.alive() {
+		all = append(all, reload.Node{ID: n.ID(), Runtime: n.Runtime()})
+	}
+	return all
+}
+
+// change brings everything up to what the files hold.
+func (r *reloading) change(ctx context.Context, set watch.ChangeSet) []reload.Result {
+	var code []watch.Change
+	for _, c := range set.Changes {
+		switch c.Path {
+		case config.RPCFileName:
+			r.routes(set.Snapshot)
+		case config.FileName:
+			r.project()
+		default:
+			code = append(code, c)
+		}
+	}
+	if len(code) == 0 {
+		return nil
+	}
+	set.Changes = code
+	results := r.code.Change(ctx, set)
+	r.note(results)
+	return results
+}
+
+// routes swaps in a new rpc.yaml, on all nodes or on none.
+func (r *reloading) routes(disk *watch.Snapshot) {
+	log := r.s.log.With("service", "reload", "event", "reload")
+	f := disk.File(config.RPCFileName)
+	if f == nil {
+		log.Error("rpc.yaml is gone; the routes of before stay")
+		return
+	}
+	routes, err := config.ParseRPC(config.RPCFileName, f.Content, r.s.cfg.Project)
+	if err == nil {
+		err = r.swapRoutes(routes)
+	}
+	if err != nil {
+		log.Error(strings.TrimRight(problemText(err), "\n") + "\nrpc.yaml is refused; the routes of before stay")
+		return
+	}
+	log.Info(fmt.Sprintf("rpc.yaml: %d routes are live on %d nodes", len(routes), len(r.s.alive())))
+}
+
+func (r *reloading) swapRoutes(routes []config.Route) error {
+	nodes := r.s.alive()
+	for _, n := range nodes {
+		if err := n.CheckHandlers(routes); err != nil {
+			return err
+		}
+	}
+	plain := make([]shield.RPCRoute, 0, len(routes))
+	for _, rt := range routes {
+		plain = append(plain, rt.RPCRoute)
+	}
+	table := shield.NewRPCTable(plain)
+	for i, n := range nodes {
+		old := n.RPCRoutes()
+		if err := n.SetRoutes(table); err != nil {
+			for _, back := range nodes[:i] {
+				err = errors.Join(err, back.SetRoutes(old))
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// problemText writes problems one a line.
+func problemText(err error) string {
+	var ps config.Problems
+	if !errors.As(err, &ps) {
+		return err.Error()
+	}
+	var b strings.Builder
+	for _, p := range ps {
+		b.WriteString(p.String() + "\n")
+	}
+	return b.String()
+}
+
+// note remembers how each service's reload went, for its row.
+func (r *reloading) note(results []reload.Result) {
+	if len(results) == 0 {
+		return
+	}
+	r.mu.Lock()
+	for _, res := range results {
+		how := "ok"
+		switch res.Outcome {
+		case reload.Unchanged:
+			continue
+		case reload.Failed, reload.Refusal, reload.HeldBack:
+			how = res.Outcome
+			if res.Err != nil {
+				how += ": " + firstLine(res.Err.Error())
+			}
+		case reload.Undone, reload.Restarted:
+			how = res.Outcome
+		}
+		r.last[serviceKey{res.Node, res.ID}] = reloaded{how, time.Now()}
+	}
+	r.mu.Unlock()
+	r.s.Changed(control.TopicServices)
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+// mark completes rows with how their last reload went.
+func (r *reloading) mark(rows []shield.ServiceRow) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range rows {
+		if l, ok := r.last[serviceKey{rows[i].Node, rows[i].ID}]; ok {
+			rows[i].Reload, rows[i].ReloadTime = l.how, &l.at
+		}
+	}
+}
+
+// PauseReload stops or resumes reloading what is saved, and says whether it is
+// paused now.
+func (s *Server) PauseReload() bool {
+	r := s.reload
+	if r.watcher == nil {
+		return true
+	}
+	r.mu.Lock()
+	r.paused = !r.paused
+	paused := r.paused
+	r.mu.Unlock()
+	r.watcher.Pause(paused)
+	return paused
+}
+
+// Reload looks at the files now.
+func (s *Server) Reload(ctx context.Context, req control.ReloadRequest) (control.ReloadResult, error) {
+	began := time.Now()
+	if err := s.knownServices(req.Names); err != nil {
+		return control.ReloadResult{}, err
+	}
+	var results []reload.Result
+	switch {
+	case req.Undo:
+		results = s.reload.code.Undo(ctx, req.Names...)
+	case req.Restart:
+		if len(req.Names) == 0 {
+			return control.ReloadResult{}, shield.Errorf(shield.InvalidName, "reload --restart: name the services to start afresh")
+		}
+		results = s.reload.code.Restart(ctx, req.Names...)
+	default:
+		var err error
+		if results, err = s.reload.look(ctx, req.Names); err != nil {
+			return control.ReloadResult{}, err
+		}
+	}
+	s.reload.note(results)
+	out := control.ReloadResult{OK: true, Services: []control.ReloadRow{}, MS: millis(time.Since(began))}
+	for _, r := range results {
+		row := control.ReloadRow{Service: r.Service, Node: r.Node, ID: r.ID, Result: r.Outcome, From: r.From, To: r.To,
+			Code: r.Code, MS: millis(r.Took), Warnings: r.Warnings, Lost: r.Lost}
+		if r.Err != nil {
+			out.OK = false
+			row.Error = control.MakeError(r.Err, shield.ScriptLoadFailed)
+			row.Error.Message = reload.Explain(r)
+		}
+		out.Services = append(out.Services, row)
+	}
+	return out, nil
+}
+
+// look reads the files and reloads what differs.
+func (r *reloading) look(ctx context.Context, names []shield.Name) ([]reload.Result, error) {
+	if r.watcher != nil {
+		if err := r.watcher.Look(ctx); err != nil {
+			return nil, err
+		}
+		return r.code.Reload(ctx, names...), nil
+	}
+	r.looks.Lock()
+	defer r.looks.Unlock()
+	w, err := watch.New(r.watchConfig())
+	if err != nil {
+		return nil, fmt.Errorf("read the project: %w", err)
+	}
+	defer w.Close()
+	set := watch.ChangeSet{Snapshot: w.Snapshot(), Changes: r.disk.Diff(w.Snapshot()), Time: time.Now()}
+	r.disk = w.Snapshot()
+	if results := r.change(ctx, set); results != nil {
+		return results, nil
+	}
+	return r.code.Reload(ctx, names...), nil
+}
+
+func (s *Server) knownServices(names []shield.Name) error {
+	if len(names) == 0 {
+		return nil
+	}
+	var known []string
+	for _, n := range s.alive() {
+		for _, row := range n.Services() {
+			known = append(known, string(row.Name), row.Module)
+			for _, name := range row.Names {
+				known = append(known, string(name))
+			}
+		}
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
+	for _, name := range names {
+		if slices.Contains(known, string(name)) {
+			continue
+		}
+		if near := shield.Nearest(string(name), known); near != "" {
+			return shield.Errorf(shield.ServiceNotFound, "no service %q runs here (did you mean %q?)", name, near)
+		}
+		return shield.Errorf(shield.ServiceNotFound, "no service %q runs here; see `shield services`", name)
+	}
+	return nil
+}
+
+func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// answersPing reports whether a service of the first node has a method ping,
+// for the banner's example.
+func (s *Server) answersPing(name shield.Name) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	methods, err := s.members[0].node.Runtime().Methods(ctx, name)
+	return err == nil && slices.Contains(methods, "ping")
+}
+
+// stateFile is a file of the project's state folder.
+func (s *Server) stateFile(name string) string {
+	return filepath.Join(s.cfg.Project.Dir, control.StateDir, name)
+}

@@ -28,6 +28,7 @@ type Config struct {
 	Mode    control.Mode
 	Nodes   int // ModeDev: how many; 0 = dev.nodes
 	Version string
+	Environ []string // what shield.yaml may read
 	Log     *logs.Log
 	Rows    *control.Ring[shield.LogRow] // where Log's rows go
 	Watch   bool                         // reload what is saved
@@ -89,6 +90,9 @@ func New(cfg Config) (_ *Server, err error) {
 	}
 	if s.files, err = openFiles(cfg.Project.Dir); err != nil {
 		return nil, fmt.Errorf("open the project's folder: %w", err)
+	}
+	if s.reload, err = newReloading(s); err != nil {
+		return nil, err
 	}
 	if err := s.makeMembers(); err != nil {
 		return nil, err
@@ -170,11 +174,7 @@ func (s *Server) Start(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if s.cfg.Watch {
-		if s.reload, err = startReloading(s); err != nil {
-			return err
-		}
-	}
+	s.reload.start()
 	return s.openControl()
 }
 
@@ -276,9 +276,7 @@ func (s *Server) Stop(ctx context.Context) error {
 
 func (s *Server) stop(ctx context.Context) error {
 	var errs []error
-	if s.reload != nil {
-		s.reload.close()
-	}
+	errs = append(errs, s.reload.close())
 	var wg sync.WaitGroup
 	stopped := make([]error, len(s.members))
 	for i, m := range s.members {
@@ -300,6 +298,9 @@ func (s *Server) release() {
 	}
 	if s.socket != nil {
 		s.socket.Close() // closed by the control server already; removes the file
+	}
+	if s.reload != nil {
+		s.reload.close() // for a server that never started
 	}
 	if s.files != nil {
 		s.files.Close()

@@ -38,7 +38,7 @@ func (s *serving) run(ctx context.Context) error {
 	rows := control.NewRing[shield.LogRow](keptRows, func(r *shield.LogRow, seq uint64) { r.Seq = seq })
 	log := s.logger(rows)
 	srv, err := devserver.New(devserver.Config{
-		Project: s.project, Mode: s.mode, Nodes: s.nodes, Version: thisVersion().Version, Log: log, Rows: rows, Watch: s.watch,
+		Project: s.project, Mode: s.mode, Nodes: s.nodes, Version: thisVersion().Version, Environ: s.io.Environ, Log: log, Rows: rows, Watch: s.watch,
 	})
 	if err != nil {
 		return s.startError(err)

@@ -11,6 +11,7 @@ import (
 
 	"shield/runtime/cluster"
 	"shield/runtime/config"
+	"shield/runtime/discovery/redis"
 	"shield/runtime/gateway"
 	"shield/runtime/luaapi"
 	"shield/runtime/luavm"
@@ -70,6 +71,11 @@ func (n *Node) buildCluster() error {
 	cfg := clusterOf(c)
 	cfg.Epoch, cfg.Transport, cfg.Local = epoch, tr, edge{n}
 	cfg.Log, cfg.OnEvent = n.log, n.onMember
+	if c.Discovery.Type == "redis" {
+		if cfg.Discovery, err = redis.New(redisOf(c.Discovery)); err != nil {
+			return errors.Join(err, tr.Close())
+		}
+	}
 	if n.cluster, err = cluster.New(cfg); err != nil {
 		return errors.Join(err, tr.Close())
 	}

@@ -3,6 +3,7 @@ package node
 import (
 	"shield/runtime/cluster"
 	"shield/runtime/config"
+	"shield/runtime/discovery/redis"
 	"shield/runtime/gateway"
 	"shield/runtime/service"
 	"shield/runtime/shield"
@@ -97,6 +98,10 @@ func clusterOf(c config.Cluster) cluster.Config {
 		AnnounceEvery: c.Discovery.HeartbeatInterval,
 		ScanEvery:     c.Discovery.ScanInterval,
 	}
+}
+
+func redisOf(d config.Discovery) redis.Config {
+	return redis.Config{Host: d.Host, Port: d.Port, Password: d.Password, DB: d.DB, Prefix: d.Prefix, TTL: d.TTL}
 }
 
 func protocolOf(p config.Protocol) gateway.Protocol {

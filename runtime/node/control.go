@@ -50,16 +50,19 @@ func (n *Node) SetRoutes(t *shield.RPCTable) error {
 	return nil
 }
 
-// checkHandlers finds routes of rpc.yaml whose handler is missing in the script
+// RPCRoutes is the table of this moment.
+func (n *Node) RPCRoutes() *shield.RPCTable { return n.routes.Load() }
+
+// CheckHandlers finds routes of rpc.yaml whose handler is missing in the script
 // that must have it, all at once.
-func (n *Node) checkHandlers() error {
+func (n *Node) CheckHandlers(routes []config.Route) error {
 	scripts := map[shield.Name]string{}
 	for _, s := range n.cfg.Project.Services {
 		scripts[s.Name] = s.Script
 	}
 	methods := map[shield.Name][]string{}
 	var problems config.Problems
-	for _, r := range n.cfg.Project.RPC {
+	for _, r := range routes {
 		if r.Dir != shield.ClientToServer {
 			continue
 		}

@@ -162,7 +162,7 @@ func (n *Node) start(ctx context.Context) error {
 	if err := n.services.Start(ctx, specsOf(n.cfg.Project, n.id)); err != nil {
 		return fmt.Errorf("start the services: %w", err)
 	}
-	if err := n.checkHandlers(); err != nil {
+	if err := n.CheckHandlers(n.cfg.Project.RPC); err != nil {
 		return err
 	}
 	for _, g := range n.gateways {

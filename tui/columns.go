@@ -104,7 +104,7 @@ func newRoutes() *list[routeItem] {
 			{grid.Column{Title: "STATE", Priority: 80}, routeState, nil},
 			{grid.Column{Title: "CALL/S", Right: true, Priority: 70}, func(p *pen, r *routeItem) cell {
 				if s := p.st.serviceAt(&r.RouteRow); s != nil {
-					return plain(count(s.rate))
+					return plain(count(s.perSecond(p.now)))
 				}
 				return dash
 			}, nil},
@@ -165,7 +165,7 @@ func newServices() *list[serviceItem] {
 			}
 			return c
 		}, func(a, b *serviceItem) int { return cmp.Compare(a.Mailbox, b.Mailbox) }},
-		{grid.Column{Title: "CALL/S", Right: true, Priority: 80}, func(_ *pen, s *serviceItem) cell { return plain(count(s.rate)) },
+		{grid.Column{Title: "CALL/S", Right: true, Priority: 80}, func(p *pen, s *serviceItem) cell { return plain(count(s.perSecond(p.now))) },
 			func(a, b *serviceItem) int { return cmp.Compare(a.rate, b.rate) }},
 		{grid.Column{Title: "ERR", Right: true, Priority: 50}, func(_ *pen, s *serviceItem) cell {
 			c := number(s.Errors)
@@ -231,7 +231,7 @@ func reloadCell(p *pen, s *serviceItem) cell {
 func newSessions() *list[sessionItem] {
 	idleSince := func(s *sessionItem) time.Time { return s.at.Add(-ms(s.IdleMS)) }
 	return newList(func(s *sessionItem) string { return string(s.Session) }, sessionHay, []column[sessionItem]{
-		{grid.Column{Title: "SESSION", Min: 10, Max: 24, Middle: true}, func(p *pen, s *sessionItem) cell { return plain(p.clean(string(s.Session))) },
+		{grid.Column{Title: "SESSION", Min: 10, Max: 16, Middle: true}, func(p *pen, s *sessionItem) cell { return plain(p.clean(string(s.Session))) },
 			func(a, b *sessionItem) int { return natural(string(a.Session), string(b.Session)) }},
 		{grid.Column{Title: "PLAYER", Min: 8, Max: 20, Priority: 99}, func(p *pen, s *sessionItem) cell {
 			if s.Player == "" {
@@ -308,7 +308,7 @@ func newCalls() *list[callItem] {
 		}, nil},
 		{grid.Column{Title: "FROM", Min: 14, Max: 26, Middle: true, Priority: 60}, func(p *pen, c *callItem) cell { return plain(p.clean(c.From)) },
 			func(a, b *callItem) int { return natural(a.From, b.From) }},
-		{grid.Column{Title: "CALL", Min: 16, Max: 40, Middle: true, Priority: 95}, func(p *pen, c *callItem) cell { return plain(p.clean(c.Target + " " + c.Method)) },
+		{grid.Column{Title: "CALL", Min: 16, Max: 40, Middle: true, Priority: 95}, func(p *pen, c *callItem) cell { return plain(p.clean(p.st.called(c.Target) + " " + c.Method)) },
 			func(a, b *callItem) int { return natural(a.Target+" "+a.Method, b.Target+" "+b.Method) }},
 		{grid.Column{Title: "NODE", Min: 8, Max: 20, Middle: true, Priority: 50}, func(p *pen, c *callItem) cell { return plain(p.clean(string(c.Node))) },
 			func(a, b *callItem) int { return natural(string(a.Node), string(b.Node)) }},

@@ -195,7 +195,7 @@ func serviceDetail(p *pen, s *serviceItem, w int) []string {
 	out = append(out, p.facts(w, label("names"), plain(p.clean(joinNames(s.Names))), label("mailbox"), number(s.Mailbox),
 		label("sessions"), number(s.Sessions), label("errors"), number(s.Errors), label("restarts"), number(s.Restarts),
 		label("memory"), plain(size(s.Memory)), label("calls"), number(s.Calls))...)
-	out = append(out, p.line(w).Put(p.on(theme.Dim), "calls/s ").Put("", count(s.rate)).Gap(1).
+	out = append(out, p.line(w).Put(p.on(theme.Dim), "calls/s ").Put("", count(s.perSecond(p.now))).Gap(1).
 		Put(p.on(theme.Good), p.spark(s.past, min(maxHistory, max(w-16, 0)))).String())
 	return append(out, reloadDetail(p, s, w)...)
 }
@@ -263,7 +263,7 @@ func callDetail(p *pen, c *callItem, w int) []string {
 	if c == nil {
 		return nil
 	}
-	out := p.facts(w, label("call"), plain(p.clean(c.Target+" "+c.Method)), label("result"), p.result(c.Result),
+	out := p.facts(w, label("call"), plain(p.clean(p.st.called(c.Target)+" "+c.Method)), label("result"), p.result(c.Result),
 		label("took"), plain(millis(c.Micros)+"ms"))
 	trace := dash
 	if c.Trace != 0 {
@@ -293,7 +293,7 @@ func sameTrace(p *pen, c *callItem, w int) []string {
 		}
 		res := p.result(o.Result)
 		out = append(out, p.line(w).Put(p.on(theme.Dim), p.clock(o.Time)).Gap(2).Field("", millis(o.Micros), 7, true).Gap(2).
-			Put(p.on(res.role), res.text).Gap(2).Put("", p.clean(o.Target+" "+o.Method)).Gap(2).Put(p.on(theme.Dim), p.clean(o.From)).String())
+			Put(p.on(res.role), res.text).Gap(2).Put("", p.clean(p.st.called(o.Target)+" "+o.Method)).Gap(2).Put(p.on(theme.Dim), p.clean(o.From)).String())
 	}
 	return out
 }

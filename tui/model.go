@@ -372,6 +372,7 @@ func (m *model) nextChange(now time.Time) time.Time {
 		return at
 	}
 	soonest(m.st.flashes)
+	soonest(m.st.ratesEnd)
 	if slices.ContainsFunc(m.tables(), table.isPending) {
 		soonest(m.lastKey.Add(holdFor))
 	}

@@ -11,6 +11,7 @@ const (
 	maxCalls   = 2000            // finished calls that are kept
 	maxHistory = 64              // samples of a rate that are kept
 	flashFor   = 3 * time.Second // how long a changed epoch shows 7->8
+	rateFor    = 3 * time.Second // how long a rate is believed without news
 )
 
 // history is the recent past of one rate, oldest first.
@@ -36,10 +37,19 @@ type routeItem struct{ shield.RouteRow }
 
 type serviceItem struct {
 	shield.ServiceRow
-	rate  float64   // calls a second
-	since time.Time // the moment ServiceRow.Calls was counted
+	rate  float64   // calls a second when they were last counted; see perSecond
+	since time.Time // when that was
+	base  int64     // how many calls there were then
 	past  *history
 	mixed bool // another node runs other code under this name
+}
+
+// perSecond is the rate of calls now: no news for a while means none.
+func (s *serviceItem) perSecond(now time.Time) float64 {
+	if now.Sub(s.since) >= rateFor {
+		return 0
+	}
+	return s.rate
 }
 
 type sessionItem struct {
@@ -70,6 +80,7 @@ type store struct {
 	nextCall     uint64
 	callsDropped int64
 	flashes      time.Time // when the last flash ends
+	ratesEnd     time.Time // when the last rate of a service is too old to be true
 }
 
 func newStore() *store {
@@ -145,17 +156,20 @@ func (s *store) nodeItems(rows []shield.NodeRow, now time.Time) []nodeItem {
 func (s *store) serviceItems(rows []shield.ServiceRow, now time.Time) []serviceItem {
 	out := make([]serviceItem, len(rows))
 	for i := range rows {
-		it := serviceItem{ServiceRow: rows[i], since: now, past: &history{}}
+		it := serviceItem{ServiceRow: rows[i], since: now, base: rows[i].Calls, past: &history{}}
 		if old := s.services.rows[ServiceKey(&rows[i])]; old != nil {
 			it.past, it.rate, it.since = old.val.past, old.val.rate, old.val.since
+			it.base = old.val.base
 			switch passed := now.Sub(old.val.since); {
-			case rows[i].Calls < old.val.Calls: // it started afresh
-				it.rate, it.since = 0, now
+			case rows[i].Calls < old.val.base: // it started afresh
+				it.rate, it.since, it.base = 0, now, rows[i].Calls
 			case passed >= 400*time.Millisecond:
-				it.rate, it.since = float64(rows[i].Calls-old.val.Calls)/passed.Seconds(), now
+				// A row is sent only when it changed: after a silence the calls
+				// are those of the last moment, not of all the time since.
+				it.rate = float64(rows[i].Calls-old.val.base) / min(passed, time.Second).Seconds()
+				it.since, it.base = now, rows[i].Calls
 				it.past.add(it.rate)
-			default: // too short to tell: count on from where we were
-				it.Calls = old.val.Calls
+				s.ratesEnd = now.Add(rateFor)
 			}
 		}
 		out[i] = it
@@ -256,4 +270,12 @@ func (s *store) targets() []string {
 		}
 	}
 	return out
+}
+
+// called is a call's target for people: a handle becomes the name it stands for.
+func (s *store) called(target string) string {
+	if row := s.services.rows[target]; row != nil && row.val.Name != "" {
+		return string(row.val.Node) + ":" + string(row.val.Name)
+	}
+	return target
 }

@@ -70,13 +70,22 @@ func (s *Server) event(ev *control.Event, emit func(tui.Event)) {
 
 func (s *Server) snapshot(in *control.Snapshot) *tui.Snapshot {
 	out := &tui.Snapshot{
-		App: in.Project.Name, Mode: string(in.Project.Mode), Version: in.Project.Version, Endpoint: s.c.Endpoint().String(),
+		App: in.Project.Name, Mode: string(in.Project.Mode), Version: in.Project.Version, Endpoint: s.endpoint(in.Project.Dir),
 		Nodes: in.Nodes, Routes: in.Routes, Services: in.Services, Sessions: in.Sessions, Calls: in.Calls, Logs: in.Logs,
 	}
 	if !in.Project.Started.IsZero() {
 		out.UptimeMS = max(time.Since(in.Project.Started).Milliseconds(), 0)
 	}
 	return out
+}
+
+// endpoint is where we are attached, as seen from the project.
+func (s *Server) endpoint(dir string) string {
+	e := s.c.Endpoint().String()
+	if dir == "" {
+		return e
+	}
+	return strings.Replace(e, dir+"/", "", 1)
 }
 
 func delta(in *control.Delta) *tui.Delta {

@@ -13,6 +13,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+	"go.uber.org/goleak"
 )
 
 // testIO is an IO in memory, in an empty folder.
@@ -133,6 +134,7 @@ func TestNegativeNumbersArePositional(t *testing.T) {
 }
 
 func TestInterruptsCancelThenLeave(t *testing.T) {
+	defer goleak.VerifyNone(t)
 	signals := make(chan os.Signal, 2)
 	left := make(chan int, 1)
 	io := &IO{Signals: signals, Exit: func(code int) { left <- code }}
@@ -150,6 +152,7 @@ func TestInterruptsCancelThenLeave(t *testing.T) {
 }
 
 func TestTakenSignalsDoNotCancel(t *testing.T) {
+	defer goleak.VerifyNone(t)
 	signals := make(chan os.Signal, 2)
 	io := &IO{Signals: signals, Exit: func(int) { t.Error("Exit was called") }}
 	ctx, cancel := context.WithCancelCause(t.Context())

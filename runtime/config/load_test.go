@@ -174,6 +174,12 @@ func TestProblems(t *testing.T) {
 			want: []string{`shield.yaml:3:13: services[1].name: the name "a.2" is already taken by services[0] in shield.yaml:2:5`}},
 		{name: "missing script", yaml: "services:\n  - { name: a, script: a.luo }\n",
 			want: []string{`shield.yaml:2:24: services[0].script: there is no file a.luo (did you mean "a.lua"?)`}},
+		{name: "script outside the project", yaml: "services:\n  - { name: a, script: ../a.lua }\n  - { name: b, script: . }\nlua: { module_path: \"../lib/?.lua;lib/x.lua\" }\n",
+			want: []string{
+				"shield.yaml:2:24: services[0].script: ../a.lua lies outside the project (scripts are read below the project's folder only)",
+				"shield.yaml:3:24: services[1].script: . is a folder (name a .lua file)",
+				`shield.yaml:4:21: lua.module_path: "../lib/?.lua" leaves the project (paths are relative to the project)`,
+			}},
 		{name: "cycle", yaml: "services:\n  - { name: x, script: a.lua }\n  - { name: a, script: a.lua, depends_on: [b] }\n  - { name: b, script: a.lua, depends_on: [c] }\n  - { name: c, script: a.lua, depends_on: [x, a] }\n",
 			want: []string{"shield.yaml:3:43: services[1].depends_on: a cycle: a -> b -> c -> a"}},
 		{name: "unknown dependency", yaml: "services:\n  - { name: room, script: a.lua, depends_on: [roon, spawned] }\n  - { name: spawned, script: a.lua, instances: 0 }\n",

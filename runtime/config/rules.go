@@ -1,7 +1,9 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -193,16 +195,28 @@ func checkPublicName(_ *validator, s string) (string, string) {
 	return "", ""
 }
 
+// checkScript looks for a script the way the runtime reads it: below the project
+// folder, and through no link that leads out of it.
 func checkScript(v *validator, s string) (string, string) {
-	path := v.path(s)
-	st, err := os.Stat(path)
+	local := filepath.FromSlash(s)
+	if !filepath.IsLocal(local) {
+		return fmt.Sprintf("%s lies outside the project", s), "scripts are read below the project's folder only"
+	}
+	root, err := os.OpenRoot(v.c.Dir)
+	if err != nil {
+		return fmt.Sprintf("the project's folder can't be opened: %v", err), ""
+	}
+	defer root.Close()
+	st, err := root.Stat(local)
 	switch {
 	case err == nil && st.IsDir():
 		return fmt.Sprintf("%s is a folder", s), "name a .lua file"
 	case err == nil:
 		return "", ""
+	case !errors.Is(err, fs.ErrNotExist):
+		return fmt.Sprintf("%s can't be read: %v", s, errors.Unwrap(err)), ""
 	}
-	if near := nearFile(path); near != "" {
+	if near := nearFile(v.path(s)); near != "" {
 		rel := filepath.ToSlash(filepath.Join(filepath.Dir(s), near))
 		return fmt.Sprintf("there is no file %s", s), fmt.Sprintf("did you mean %q?", rel)
 	}
@@ -300,7 +314,7 @@ func checkModulePath(_ *validator, s string) (string, string) {
 		if !strings.Contains(part, "?") {
 			return fmt.Sprintf("%q has no ? for the module's name", clip(part)), "such as lib/?.lua"
 		}
-		if filepath.IsAbs(part) {
+		if !filepath.IsLocal(filepath.FromSlash(part)) {
 			return fmt.Sprintf("%q leaves the project", clip(part)), "paths are relative to the project"
 		}
 	}

@@ -17,6 +17,8 @@ type Value struct {
 	Value  any    `json:"value"` // text, number, boolean, list or null
 	Origin Origin `json:"origin"`
 	Secret bool   `json:"secret,omitempty"`
+
+	unit string
 }
 
 // Text is the value the way a file would write it.
@@ -30,6 +32,11 @@ func (v Value) Text() string {
 			parts[i] = fmt.Sprint(e)
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
+	case int:
+		if v.unit == "bytes" {
+			return formatSize(int64(x))
+		}
+		return fmt.Sprint(x)
 	default:
 		return fmt.Sprint(x)
 	}
@@ -56,7 +63,7 @@ func (c *Config) values(s reflect.Value, path string, out *[]Value) {
 		case v.Kind() == reflect.Map:
 			c.freeValues(v.Interface().(map[string]any), at, out)
 		default:
-			val := Value{Path: at, Value: plain(v, f), Origin: c.Origin(at), Secret: f.secret}
+			val := Value{Path: at, Value: plain(v, f), Origin: c.Origin(at), Secret: f.secret, unit: f.unit}
 			if f.secret && !v.IsZero() {
 				val.Value = Hidden
 			}
@@ -101,10 +108,13 @@ func soundsSecret(key string) bool {
 func plain(v reflect.Value, f field) any {
 	switch x := v.Interface().(type) {
 	case time.Duration:
-		if f.unit == "s" {
+		switch {
+		case f.unit == "s":
 			return x.Seconds()
+		case strings.HasSuffix(f.key, "_ms"):
+			return x.Milliseconds()
 		}
-		return x.Milliseconds()
+		return x.String() // the key names no unit
 	case IDRange:
 		return x.String()
 	}

@@ -337,3 +337,43 @@ func TestServedAndEval(t *testing.T) {
 		t.Errorf("Call served by %+v, %v", by, err)
 	}
 }
+
+// An error that pcall has caught leaves the locals around it joined to the
+// closures that captured them.
+func TestCaughtErrorsKeepUpvalues(t *testing.T) {
+	n := start(t, scripts{"a.lua": `
+local M = {}
+function M.pcall()
+  local n, deep = 0, 0
+  local add = function(x) n = n + x end
+  local ok = pcall(function()
+    local inner = 1
+    M.kept = function() inner = inner + 1 return inner end
+    deep = deep + 1
+    pcall(error, "nested")
+    deep = deep + 1
+    error("x")
+  end)
+  add(5)
+  n = n + 1
+  add(10)
+  return ok, n, deep, M.kept(), M.kept()
+end
+function M.event()
+  local n = 0
+  shield.event.on("e", function() error("x") end)
+  shield.event.on("e", function(x) n = n + x end)
+  shield.event.emit("e", 5)
+  return n
+end
+function M.co()
+  local n = 0
+  local co = coroutine.wrap(function() pcall(error) n = n + 1 coroutine.yield() n = n + 1 end)
+  co() pcall(error) co()
+  return n
+end
+return M`}, nil)
+	n.want(`[false,16,2,2,3]`, "a", "pcall")
+	n.want(`[5]`, "a", "event")
+	n.want(`[2]`, "a", "co")
+}

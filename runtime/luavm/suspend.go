@@ -55,12 +55,7 @@ func (vm *VM) Parked() []ParkedTurn {
 }
 
 // Turns counts the turns in flight: the running one and the parked ones.
-func (vm *VM) Turns() (n int) {
-	for t := vm.turns; t != nil; t = t.older {
-		n++
-	}
-	return n
-}
+func (vm *VM) Turns() int { return vm.inFlight }
 
 // Abort ends the turn that called the Go function with L. pcall does not stop
 // it, and no code of the script runs any more in this turn. Run returns a
@@ -84,7 +79,15 @@ func PCall(L *lua.LState, nargs, nret int) *RunError {
 // goes on unwinding, and so does a Go panic: gopher-lua's own pcall would
 // swallow it and leave upvalues of the frames it skipped wrong.
 func protect(L *lua.LState, nargs, nret int) *lua.ApiError {
+	// An error closes the upvalues of every frame (closeAllUpvalues, state.go:727),
+	// those outside of the protected call too, whose closures would part from
+	// their locals. It can't close what it does not see, and code inside has no
+	// other use for them.
+	open := openUpvalues(L)
+	outside := *open
+	*open = nil
 	err := L.PCall(nargs, nret, nil)
+	*open = outside
 	if err == nil {
 		return nil
 	}

@@ -283,6 +283,7 @@ func TestDrain(t *testing.T) {
 		a.wantResolve(time.Second, "b", "room", 7)
 		b.c.Drain()
 		a.wantResolve(20*time.Millisecond, "b", "room", 0)
+		time.Sleep(10 * time.Millisecond) // the intent travels on the other stream
 		if got := a.c.Published(func(shield.Name) bool { return true }); len(got) != 0 {
 			t.Errorf("published by a draining node: %v", got)
 		}

@@ -48,6 +48,7 @@ type Cluster struct {
 	calls    calls
 	info     atomic.Pointer[Info]
 	draining atomic.Bool
+	closing  atomic.Bool
 	excused  atomic.Int64 // until when peers' word that they don't hear us counts for nothing
 	stats    stats
 	events   *events
@@ -338,6 +339,7 @@ func (c *Cluster) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, closeLimit)
 	defer cancel()
 	c.draining.Store(true)
+	c.closing.Store(true)
 	c.ask(func() { c.own.stopping = true })
 	c.sayGoodbye(ctx)
 	c.stop()

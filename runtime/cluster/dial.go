@@ -136,6 +136,7 @@ func (c *Cluster) keepDialling(ctx context.Context, d *dialer) {
 	for ctx.Err() == nil {
 		if cn := c.linkTo(d); cn != nil {
 			d.settle()
+			c.civil.settle("dial " + d.addr)
 			delay = firstRedial
 			select {
 			case <-cn.link.Done():

@@ -69,6 +69,9 @@ func (c *Cluster) deliverEvent(e Event) {
 	if e.To == shield.Suspect || e.To == shield.Offline {
 		level = slog.LevelWarn
 	}
+	if c.closing.Load() {
+		level = slog.LevelDebug // it is this node that goes
+	}
 	c.log.Log(c.ctx, level, eventText(e), "event", "state", "peer", string(e.Node), "address", e.Address,
 		"from", string(e.From), "to", string(e.To), "reason", e.Reason, "epoch", e.Epoch.String())
 	if c.cfg.OnEvent != nil {

@@ -78,7 +78,11 @@ func (c *Cluster) onTick() {
 		c.checkMember(m, now)
 	}
 	if now >= o.nextBeat {
-		o.nextBeat = now + c.cfg.Heartbeat
+		// In steps of the interval, so that ticks that come a little late do not
+		// add up.
+		if o.nextBeat += c.cfg.Heartbeat; o.nextBeat <= now {
+			o.nextBeat = now + c.cfg.Heartbeat
+		}
 		for _, cn := range c.conns() {
 			c.sendHeartbeat(cn)
 		}
@@ -267,11 +271,7 @@ func (c *Cluster) adopt(a adoption) (ok bool, why string) {
 	m = c.own.members.identify(id, now, a.dialled, cn.id.Address, cn.link.RemoteAddr().String())
 	again := m.linked
 	p := c.makePeer(id)
-	if m.epoch != cn.id.Epoch {
-		m.epoch = cn.id.Epoch
-		again = false
-	}
-	m.address, m.linked = cn.id.Address, true
+	m.epoch, m.address, m.linked = cn.id.Epoch, cn.id.Address, true
 	cn.peer = p
 	p.leaving.Store(false)
 	p.draining.Store(false)

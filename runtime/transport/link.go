@@ -45,10 +45,13 @@ func newLink(t *Transport, conn *quic.Conn) *link {
 	for i, limit := range []int{cluster.Control: t.cfg.ControlQueue, cluster.Data: t.cfg.DataQueue} {
 		l.streams[i] = stream{out: newQueue(limit), ready: make(chan struct{})}
 	}
-	t.wg.Go(func() {
+	watched := t.spawn(func() {
 		<-conn.Context().Done()
 		l.finish(t.explain(context.Cause(conn.Context())))
 	})
+	if !watched {
+		l.Close("stopping")
+	}
 	return l
 }
 
@@ -61,7 +64,7 @@ func (l *link) attach(s cluster.Stream, str *quic.Stream) {
 	}
 	st.in = &reader{r: bufio.NewReaderSize(str, size)}
 	close(st.ready)
-	l.t.wg.Go(func() {
+	l.t.spawn(func() {
 		if err := st.out.run(str); err != nil {
 			// The connection is gone, or the peer refuses to read a stream of
 			// ours: then it is no peer.
@@ -121,7 +124,7 @@ func (l *link) Exporter(label string) ([]byte, error) {
 func (l *link) RemoteAddr() net.Addr { return l.conn.RemoteAddr() }
 
 func (l *link) Close(reason string) {
-	l.finish(fmt.Errorf("closed here: %s: %w", reason, net.ErrClosed))
+	l.finish(&endError{"closed here: " + reason, net.ErrClosed})
 	_ = l.conn.CloseWithError(codeClosed, reason)
 }
 

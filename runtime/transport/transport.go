@@ -85,6 +85,7 @@ type Transport struct {
 	strays   strays
 
 	mu        sync.Mutex
+	closed    bool
 	strangers int
 	refused   int64 // connections beyond MaxStrangers
 }
@@ -130,7 +131,7 @@ func New(cfg Config) (*Transport, error) {
 		t.stop()
 		return nil, fmt.Errorf("transport: listen on %v: %w", cfg.Conn.LocalAddr(), err)
 	}
-	t.wg.Go(t.acceptLoop)
+	t.spawn(t.acceptLoop)
 	return t, nil
 }
 
@@ -163,6 +164,10 @@ func (t *Transport) Dial(ctx context.Context, addr string) (cluster.Link, error)
 		return nil, fmt.Errorf("dial %s: %w", addr, err)
 	}
 	conn, err := t.quic.Dial(ctx, udp, t.tls, t.quicConfig())
+	var idle *quic.IdleTimeoutError
+	if errors.As(err, &idle) {
+		err = context.DeadlineExceeded // during a handshake it is the same
+	}
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", addr, t.explain(err))
 	}
@@ -196,7 +201,7 @@ func (t *Transport) acceptLoop() {
 		if err != nil {
 			return
 		}
-		t.wg.Go(func() { t.welcome(conn) })
+		t.spawn(func() { t.welcome(conn) })
 	}
 }
 
@@ -212,7 +217,7 @@ func (t *Transport) welcome(conn *quic.Conn) {
 	}
 	l := newLink(t, conn)
 	l.attach(cluster.Control, str)
-	t.wg.Go(l.acceptData)
+	t.spawn(l.acceptData)
 	select {
 	case t.accepted <- l:
 	case <-t.ctx.Done():
@@ -232,8 +237,23 @@ func (t *Transport) Refused() int64 {
 	return t.refused
 }
 
+// spawn starts a goroutine that Close waits for. It reports false when Close has
+// begun; a dial may still be under way then.
+func (t *Transport) spawn(fn func()) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return false
+	}
+	t.wg.Go(fn)
+	return true
+}
+
 // Close ends every link, frees the socket and waits for all goroutines.
 func (t *Transport) Close() error {
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
 	t.stop()
 	err := t.ln.Close()
 	err = errors.Join(err, t.quic.Close(), t.cfg.Conn.Close())

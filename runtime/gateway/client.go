@@ -110,6 +110,9 @@ func (c *client) farewell(code shield.Code) {
 		}
 	}
 	c.link.finish(string(code))
+	// Closing with bytes unread would reset the connection and could take the
+	// close frame with it.
+	_, _ = io.Copy(io.Discard, c.link)
 }
 
 // bind is the compare-and-set. The registry is written before the new target

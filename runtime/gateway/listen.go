@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -126,8 +127,12 @@ func (a *admitting) refuse(conn net.Conn, code shield.Code) {
 			// An answer that comes before its question confuses HTTP clients.
 			_, _ = conn.Read(make([]byte, maxWebHeader))
 		}
-		// Whether the client reads it is up to the client.
+		// Whether the client reads it is up to the client. As in farewell, what it
+		// has sent is read before the connection closes.
 		_, _ = conn.Write(a.refusal(code))
+		if w, ok := conn.(interface{ CloseWrite() error }); ok && w.CloseWrite() == nil {
+			_, _ = io.Copy(io.Discard, conn)
+		}
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -113,29 +114,21 @@ func TestBoundComesBeforeFrames(t *testing.T) {
 	for range 10 {
 		b := r.dial()
 		ref := r.enter(b)
-		stop := make(chan struct{})
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			frame, _ := b.f.Append(nil, rLogin, []byte("more"))
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
+			for range 200 {
 				if _, err := b.conn.Write(frame); err != nil {
-					return
+					t.Error(err)
 				}
 			}
 		})
 		if _, err := r.Bind(ref, players, "ada"); err != nil {
 			t.Fatal(err)
 		}
-		r.router.wait(t, "a frame after the bind", func(e event) bool {
-			return e.ref.Session == ref.Session && e.kind == "frame" && e.ref.Epoch == 1
-		})
-		close(stop)
 		wg.Wait()
+		b.send(rLogin, "the last")
+		r.router.wait(t, "the last frame", func(e event) bool { return e.ref.Session == ref.Session && e.body == "the last" })
 		b.conn.Close()
 		bound := false
 		for _, e := range r.router.list() {
@@ -182,5 +175,63 @@ func TestRouterMayCallBack(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"frame", "on_client_bound", "on_client_unbound"}, kinds); diff != "" {
 		t.Errorf("the services heard (-want +got):\n%s", diff)
+	}
+}
+
+// Close may come at any moment of Start, and of a client's arrival.
+func TestCloseAtAnyMoment(t *testing.T) {
+	eachTransport(t, func(t *testing.T, transport string) {
+		for range 20 {
+			r := newRig(t, transport, nil)
+			var wg sync.WaitGroup
+			for range 3 {
+				wg.Go(func() {
+					if conn, err := r.dialConn(); err == nil {
+						_, _ = conn.Write([]byte{0, 0, 0, 100, 0, 0, 0, 0}) // may be closed already
+						conn.Close()
+					}
+				})
+			}
+			wg.Go(r.close)
+			wg.Wait()
+			if n := r.Count(); n != 0 {
+				t.Fatalf("%d sessions are left after Close", n)
+			}
+		}
+	})
+	for range 20 {
+		l := newPipeListener()
+		g, err := New(Config{ID: "n1:main", Auth: "auth", Router: &fakeRouter{}, Listeners: []Listener{{Transport: TCP, Net: l}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = g.Start() }) // refused when Close was first
+		wg.Go(func() {
+			if err := g.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		wg.Wait()
+	}
+}
+
+func TestWhomAConnectionCountsFor(t *testing.T) {
+	for _, tt := range []struct{ addr, want string }{
+		{"192.0.2.7:1", "192.0.2.7"},
+		{"[::ffff:192.0.2.7]:1", "192.0.2.7"},
+		{"[2001:db8:1:2:3:4:5:6]:1", "2001:db8:1:2::/64"},
+		{"[2001:db8:1:2:ffff::]:1", "2001:db8:1:2::/64"},
+	} {
+		a, err := net.ResolveTCPAddr("tcp", tt.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := ipOf(a); got != tt.want {
+			t.Errorf("ipOf(%s) = %s, want %s", tt.addr, got, tt.want)
+		}
+	}
+	if got := ipOf(pipeAddr{}); got != "pipe" {
+		t.Errorf("ipOf(pipe) = %s", got)
 	}
 }

@@ -46,8 +46,13 @@ func (s *slots) cut() {
 	}
 }
 
+// ipOf is whom a connection counts for. One customer of an IPv6 provider has a
+// whole /64 to connect from.
 func ipOf(a net.Addr) string {
 	if tcp, ok := a.(*net.TCPAddr); ok {
+		if tcp.IP.To4() == nil && len(tcp.IP) == net.IPv6len {
+			return tcp.IP.Mask(net.CIDRMask(64, 128)).String() + "/64"
+		}
 		return tcp.IP.String()
 	}
 	host, _, err := net.SplitHostPort(a.String())

@@ -141,12 +141,14 @@ func (p *jsonParser) word(w string, v lua.LValue) lua.LValue {
 }
 
 func (p *jsonParser) array(depth int) lua.LValue {
+	if p.next(']') {
+		t := newTable(0, 0)
+		t.Metatable = arrayMark
+		return t
+	}
 	// Room for a short array only: longer ones grow as their bytes are read.
 	t := newTable(4, 0)
 	t.Metatable = arrayMark
-	if p.next(']') {
-		return t
-	}
 	for i := 1; ; i++ {
 		v := p.value(depth - 1)
 		if p.err != "" {
@@ -164,10 +166,10 @@ func (p *jsonParser) array(depth int) lua.LValue {
 }
 
 func (p *jsonParser) object(depth int) lua.LValue {
-	t := newTable(0, 4)
 	if p.next('}') {
-		return t
+		return newTable(0, 0)
 	}
+	t := newTable(0, 4)
 	for n := 1; ; n++ {
 		if !p.next('"') {
 			return p.fail("an object needs a key in double quotes here")

@@ -12,7 +12,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -330,4 +329,3 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
-func (l *logBuffer) has(text string) bool { return strings.Contains(l.String(), text) }

@@ -1,0 +1,270 @@
+package devserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"shield/devserver/logs"
+	"shield/runtime/config"
+	"shield/runtime/control"
+	"shield/runtime/control/client"
+	"shield/runtime/shield"
+)
+
+// These tests run on real sockets and real files, so they wait in real time,
+// each wait for something that happens as soon as it can.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const projectYAML = `
+app: { name: test }
+services:
+  - { name: room, script: room.lua }
+gateways:
+  - { name: main, nodes: [node-1], auth: room, network: { tcp: "127.0.0.1:%d" } }
+`
+
+const roomLua = `
+local M = {}
+local n = 0
+function M.ping(ctx) n = n + 1 return "one", n end
+return M
+`
+
+// newProject writes a project whose gateway takes port; 0 = any.
+func newProject(t *testing.T, port int) string {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, dir, "shield.yaml", fmt.Sprintf(projectYAML, port))
+	write(t, dir, "room.lua", roomLua)
+	return dir
+}
+
+func write(t *testing.T, dir, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newServer(t *testing.T, dir string, nodes int) (*Server, error) {
+	t.Helper()
+	project, err := config.Load(config.Options{Dir: dir, Dev: true, Nodes: nodes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := control.NewRing[shield.LogRow](1000, func(r *shield.LogRow, seq uint64) { r.Seq = seq })
+	return New(Config{
+		Project: project, Mode: control.ModeDev, Nodes: nodes, Version: "test", Watch: true, Rows: rows,
+		Log: logs.New(func(r shield.LogRow) { rows.Append(r) }),
+	})
+}
+
+// serve starts a server and a client of it.
+func serve(t *testing.T, dir string, nodes int) (*Server, *client.Client) {
+	t.Helper()
+	s, err := newServer(t, dir, nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := s.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(t, s) })
+	c := client.New(client.Endpoint{Network: "unix", Address: s.socket.Path})
+	t.Cleanup(c.Close)
+	return s, c
+}
+
+func stop(t *testing.T, s *Server) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := s.Stop(ctx); err != nil {
+		t.Errorf("Stop: %v", err)
+	}
+}
+
+// call gives the values of a call as JSON.
+func call(t *testing.T, c *client.Client, target, method string, args ...string) string {
+	t.Helper()
+	req := control.CallRequest{Target: target, Method: method}
+	for _, a := range args {
+		req.Args = append(req.Args, json.RawMessage(a))
+	}
+	res, err := c.Call(context.Background(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !res.OK {
+		return "error " + string(res.Error.Code)
+	}
+	out, err := json.Marshal(res.Values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+func wantCall(t *testing.T, c *client.Client, want, target, method string, args ...string) {
+	t.Helper()
+	if got := call(t, c, target, method, args...); got != want {
+		t.Errorf("call %s %s %v = %s, want %s", target, method, args, got, want)
+	}
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("never: %s", what)
+}
+
+func TestThreeNodesServeAndAreOnlineToEachOther(t *testing.T) {
+	dir := newProject(t, 0)
+	s, c := serve(t, dir, 3)
+	for _, from := range []shield.NodeID{"node-1", "node-2", "node-3"} {
+		rows, err := c.Nodes(context.Background(), from)
+		if err != nil || len(rows) != 3 {
+			t.Fatalf("nodes from %s = %v, %v", from, rows, err)
+		}
+		for _, r := range rows {
+			if r.State != shield.Online {
+				t.Errorf("%s sees %s %s", from, r.Node, r.State)
+			}
+		}
+		wantCall(t, c, `["one",1]`, string(from)+":room", "ping")
+	}
+	b := s.Banner(false).String()
+	if lines := strings.Count(b, "\n"); lines > 12 {
+		t.Errorf("the banner has %d lines:\n%s", lines, b)
+	}
+	for line := range strings.Lines(b) {
+		if len(strings.TrimRight(line, "\n")) > 80 && !strings.Contains(line, "control.sock") { // a path can't be cut
+			t.Errorf("the banner has a line of %d bytes: %s", len(line), line)
+		}
+		if _, addr, ok := strings.Cut(line, "tcp://"); ok {
+			conn, err := net.Dial("tcp", strings.TrimSpace(addr))
+			if err != nil {
+				t.Errorf("the banner's gateway can't be dialled: %v", err)
+				continue
+			}
+			conn.Close()
+		}
+	}
+}
+
+func TestASecondServerLearnsTheFirst(t *testing.T) {
+	dir := newProject(t, 0)
+	serve(t, dir, 1)
+	_, err := newServer(t, dir, 1)
+	var locked *control.LockedError
+	if !errors.As(err, &locked) || locked.Holder.PID != os.Getpid() {
+		t.Errorf("a second server: %v, want a LockedError with pid %d", err, os.Getpid())
+	}
+}
+
+func TestAPortInUseLeavesNothingBehind(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	port := ln.Addr().(*net.TCPAddr).Port
+	dir := newProject(t, port)
+	_, err = newServer(t, dir, 2)
+	var taken *PortError
+	if !errors.As(err, &taken) || !strings.Contains(err.Error(), fmt.Sprint(port)) {
+		t.Fatalf("New = %v, want a PortError that names %d", err, port)
+	}
+	if taken.PID != 0 && taken.PID != os.Getpid() { // 0 where /proc can't tell
+		t.Errorf("the port's owner is said to be %d, want %d", taken.PID, os.Getpid())
+	}
+	if entries, _ := filepath.Glob(filepath.Join(dir, ".shield", "*.[sl]*")); len(entries) > 0 {
+		t.Errorf("left behind: %v", entries)
+	}
+}
+
+func TestASaveGoesLiveOnEveryNodeAndKeepsState(t *testing.T) {
+	dir := newProject(t, 0)
+	_, c := serve(t, dir, 3)
+	for _, n := range []string{"node-1", "node-2", "node-3"} {
+		wantCall(t, c, `["one",1]`, n+":room", "ping")
+	}
+	write(t, dir, "room.lua", strings.ReplaceAll(roomLua, `"one"`, `"two"`))
+	count := 1
+	eventually(t, "the save is live", func() bool {
+		count++
+		return call(t, c, "node-3:room", "ping") == fmt.Sprintf(`["two",%d]`, count)
+	})
+	wantCall(t, c, `["two",2]`, "node-1:room", "ping")
+
+	write(t, dir, "room.lua", "local M = {}\nfunction M.ping( return 1 end\nreturn M\n")
+	eventually(t, "the broken save is reported", func() bool {
+		rows, err := c.Services(context.Background(), "")
+		return err == nil && len(rows) == 3 && strings.Contains(rows[0].Reload, "room.lua:2")
+	})
+	wantCall(t, c, `["two",3]`, "node-1:room", "ping")
+}
+
+func TestANodeIsKilledRestartedAndDrained(t *testing.T) {
+	dir := newProject(t, 0)
+	_, c := serve(t, dir, 3)
+	ctx := context.Background()
+	state := func(id shield.NodeID) shield.NodeState {
+		rows, err := c.Nodes(ctx, "node-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range rows {
+			if r.Node == id {
+				return r.State
+			}
+		}
+		return ""
+	}
+	if _, err := c.Node(ctx, control.NodeRequest{Node: "node-2", Action: control.NodeKill}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Node(ctx, control.NodeRequest{Node: "node-2", Action: control.NodeRestart}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "node-2 is online again", func() bool { return state("node-2") == shield.Online })
+	eventually(t, "node-2 answers again", func() bool { return call(t, c, "node-2:room", "ping") == `["one",1]` })
+
+	if _, err := c.Drain(ctx, control.DrainRequest{Node: "node-3"}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "node-3 is offline", func() bool { return state("node-3") == shield.Offline })
+	wantCall(t, c, "error node_offline", "node-3:room", "ping")
+	wantCall(t, c, `["one",1]`, "node-1:room", "ping")
+}
+
+func TestStopLeavesNoFile(t *testing.T) {
+	dir := newProject(t, 0)
+	s, _ := serve(t, dir, 2)
+	stop(t, s)
+	entries, err := os.ReadDir(filepath.Join(dir, ".shield"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".epoch") { // what makes the next epoch higher
+			t.Errorf("left behind: %s", e.Name())
+		}
+	}
+}

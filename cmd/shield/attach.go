@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,8 +18,8 @@ import (
 
 // controlVerbs makes the verbs that talk to a running project.
 func controlVerbs() []func(io *IO) *cobra.Command {
-	return append(newNodeActions(), newStatus, newNodes, newRoutes, newServices, newSessions, newLogs,
-		newCall, newEval, newReload, newWait, newDrain, newLogLevel, newClock, newClient)
+	return append([]func(io *IO) *cobra.Command{newStatus, newNodes, newRoutes, newServices, newSessions, newLogs,
+		newCall, newEval, newClient, newReload, newWait, newLogLevel, newClock, newDrain}, newNodeActions()...)
 }
 
 // attach finds the running project. Every verb that talks to one begins here.
@@ -113,7 +114,8 @@ func targetWords(ctx context.Context, c *client.Client, _ []string) (words []str
 			words = append(words, string(r.Node)+":"+string(r.Name), string(r.Name))
 		}
 	}
-	return words
+	slices.Sort(words)
+	return slices.Compact(words)
 }
 
 func methodWords(ctx context.Context, c *client.Client, given []string) []string {

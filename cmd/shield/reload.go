@@ -105,5 +105,10 @@ var reloadColumns = []Column[control.ReloadRow]{
 		return fmt.Sprintf("%d -> %d", r.From, r.To)
 	}},
 	{Head: "CODE", Cell: func(r control.ReloadRow) string { return r.Code }},
-	{Head: "TOOK", Right: true, Cell: func(r control.ReloadRow) string { return took(r.MS) }},
+	{Head: "TOOK", Right: true, Cell: func(r control.ReloadRow) string {
+		if r.MS == 0 {
+			return ""
+		}
+		return took(r.MS)
+	}},
 }

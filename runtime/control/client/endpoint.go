@@ -71,7 +71,12 @@ func (e *NothingError) Error() string {
 }
 
 // Start is the command that makes a NothingError go away.
-func (e *NothingError) Start() string { return "start one: shield dev" }
+func (e *NothingError) Start() string {
+	if e.Lost {
+		return "look whether it still runs, else start one: shield dev"
+	}
+	return "start one: shield dev"
+}
 
 func (e *NothingError) Unwrap() error { return e.Err }
 

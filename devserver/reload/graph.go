@@ -13,6 +13,7 @@ type graph struct {
 	tables map[*lua.LTable]struct{}
 	fns    map[*lua.LFunction]struct{}
 	order  []*lua.LFunction // as found: what the module holds first
+	held   int              // how many of order are held by more than suspended stacks
 	cells  map[*lua.Upvalue]struct{}
 	inside func(lua.LValue, func(lua.LValue))
 	thread map[*lua.LState]struct{}
@@ -40,6 +41,8 @@ func walk(im *Image, shot *snapshot) *graph {
 	}
 	im.roots(g.visit)
 	g.visit(im.Globals)
+	g.run()
+	g.held = len(g.order)
 	im.stacks(func(vs []lua.LValue) {
 		for _, v := range vs {
 			g.visit(v)

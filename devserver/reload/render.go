@@ -185,17 +185,8 @@ func (r *renderer) stmt(s ast.Stmt) {
 		r.words("do ")
 		r.block(x.Stmts)
 		r.words("end")
-	case *ast.WhileStmt:
-		r.words("while ")
-		r.expr(x.Condition)
-		r.words(" do ")
-		r.block(x.Stmts)
-		r.words("end")
-	case *ast.RepeatStmt:
-		r.words("repeat ")
-		r.block(x.Stmts)
-		r.words("until ")
-		r.expr(x.Condition)
+	case *ast.WhileStmt, *ast.RepeatStmt, *ast.NumberForStmt, *ast.GenericForStmt:
+		r.loop(s)
 	case *ast.IfStmt:
 		r.words("if ")
 		r.expr(x.Condition)
@@ -203,22 +194,6 @@ func (r *renderer) stmt(s ast.Stmt) {
 		r.block(x.Then)
 		r.words("else ")
 		r.block(x.Else)
-		r.words("end")
-	case *ast.NumberForStmt:
-		r.words("for ", x.Name, " = ")
-		r.list([]ast.Expr{x.Init, x.Limit})
-		if x.Step != nil {
-			r.words(", ")
-			r.expr(x.Step)
-		}
-		r.words(" do ")
-		r.block(x.Stmts)
-		r.words("end")
-	case *ast.GenericForStmt:
-		r.words("for ", strings.Join(x.Names, ", "), " in ")
-		r.list(x.Exprs)
-		r.words(" do ")
-		r.block(x.Stmts)
 		r.words("end")
 	case *ast.FuncDefStmt:
 		r.words("function ")
@@ -241,6 +216,32 @@ func (r *renderer) stmt(s ast.Stmt) {
 	case *ast.GotoStmt:
 		r.words("goto ", x.Label)
 	}
+}
+
+func (r *renderer) loop(s ast.Stmt) {
+	switch x := s.(type) {
+	case *ast.WhileStmt:
+		r.words("while ")
+		r.expr(x.Condition)
+		r.words(" do ")
+		r.block(x.Stmts)
+	case *ast.RepeatStmt:
+		r.words("repeat until ")
+		r.expr(x.Condition)
+		r.words(" do ")
+		r.block(x.Stmts)
+	case *ast.NumberForStmt:
+		r.words("for ", x.Name, " = ")
+		r.list([]ast.Expr{x.Init, x.Limit, x.Step})
+		r.words(" do ")
+		r.block(x.Stmts)
+	case *ast.GenericForStmt:
+		r.words("for ", strings.Join(x.Names, ", "), " in ")
+		r.list(x.Exprs)
+		r.words(" do ")
+		r.block(x.Stmts)
+	}
+	r.words("end")
 }
 
 func isIdentifier(s string) bool {

@@ -61,7 +61,7 @@ func (st *State) Undo() (out *Outcome, lost []string, err error) {
 		known[c.fn] = true
 	}
 	var warnings []string
-	for _, fn := range g.order {
+	for _, fn := range g.order[:g.held] {
 		if known[fn] || fn.IsG {
 			continue
 		}
@@ -140,7 +140,7 @@ func (u *undo) lost(live *Image) []string {
 	t.run()
 	var found []string
 	say := func(path string, was, now lua.LValue) {
-		if was != now {
+		if was != now && !(was == lua.LNil && t.library(now)) {
 			found = append(found, fmt.Sprintf("%s: %s, was %s", tidyPath(path), brief(now), brief(was)))
 		}
 	}
@@ -176,6 +176,17 @@ func (u *undo) lost(live *Image) []string {
 		found = append(found[:maxLost:maxLost], fmt.Sprintf("and %d more", len(found)-maxLost))
 	}
 	return found
+}
+
+// library reports whether v is a VM's own table of a library, which comes into
+// being when it is first named.
+func (t *tour) library(v lua.LValue) bool {
+	own, ok := v.(*lua.LTable)
+	if !ok {
+		return false
+	}
+	mt, ok := own.Metatable.(*lua.LTable)
+	return ok && t.shared(mt)
 }
 
 // brief writes a value in a few characters.

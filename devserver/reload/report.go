@@ -1,0 +1,102 @@
+package reload
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"shield/runtime/shield"
+)
+
+// This file says what became of a round.
+
+// tell writes what became of one group to the log: one line, and what belongs to
+// it.
+func (rl *Reloader) tell(rs []Result) {
+	if len(rs) == 0 {
+		return
+	}
+	files := map[string]bool{}
+	nodes := map[shield.NodeID]bool{}
+	said := map[string]bool{}
+	var took time.Duration
+	for _, r := range rs {
+		for _, f := range r.Files {
+			files[path.Base(f)] = true
+		}
+		nodes[r.Node] = true
+		took = max(took, r.Took)
+	}
+	first := rs[0]
+	what := strings.Join(sorted(files), ", ")
+	at := []any{"service", "reload", "event", "reload"}
+	switch first.Outcome {
+	case Reloaded, Undone:
+		rl.cfg.Log.Info(fmt.Sprintf("%s: %s gen %d -> %d (%s) in %d ms on %s", what, first.Service, first.From, first.To, first.Code,
+			took.Milliseconds(), count(len(nodes), "node")), append(at, "generation", first.To, "code", first.Code)...)
+	default:
+		for _, r := range rs {
+			if r.Outcome != HeldBack {
+				rl.cfg.Log.Error(Explain(r), at...)
+				break
+			}
+		}
+	}
+	for _, r := range rs {
+		for _, w := range append(slices.Clone(r.Warnings), r.Lost...) {
+			if r.Outcome == Undone && slices.Contains(r.Lost, w) {
+				w = "lost: " + w
+			}
+			if !said[w] {
+				said[w] = true
+				rl.cfg.Log.Warn(w, append(at, "node", string(r.Node))...)
+			}
+		}
+	}
+}
+
+// Explain says why a service was not reloaded, where, and what to do, in a few
+// lines.
+func Explain(r Result) string {
+	var b strings.Builder
+	b.WriteString(r.Err.Error())
+	var p *Problem
+	if errors.As(r.Err, &p) {
+		if e := p.Excerpt(); e != "" {
+			b.WriteString("\n" + e)
+		}
+		if p.Opened > 0 && !strings.Contains(p.Text, fmt.Sprintf("line %d", p.Opened)) {
+			fmt.Fprintf(&b, "\n(opened at line %d)", p.Opened)
+		}
+	}
+	fmt.Fprintf(&b, "\n%s: gen %d keeps serving", r.Service, r.From)
+	var refused *Refused
+	if errors.As(r.Err, &refused) {
+		b.WriteString(restartHint(r.Service))
+	}
+	return b.String()
+}
+
+func restartHint(name shield.Name) string {
+	return "; to start afresh, without the old state: shield reload --restart " + strings.Trim(string(name), "()")
+}
+
+func sorted(set map[string]bool) []string {
+	var all []string
+	for s := range set {
+		all = append(all, s)
+	}
+	sort.Strings(all)
+	return all
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

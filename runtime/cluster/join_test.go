@@ -107,6 +107,30 @@ func TestCrashAndRestart(t *testing.T) {
 	}
 }
 
+// The last node standing serves without waiting for ghosts.
+func TestStartAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		defer w.close()
+		begin := time.Now()
+		a := w.start("a", 1, 2, 3)
+		if d := time.Since(begin); d > time.Second {
+			t.Errorf("start took %v", d)
+		}
+		a.wantStates(0, "10.0.0.2:9000 connecting", "10.0.0.3:9000 connecting")
+		time.Sleep(11 * time.Second)
+		a.wantStates(0, "10.0.0.2:9000 offline", "10.0.0.3:9000 offline")
+		time.Sleep(2 * time.Minute)
+		a.wantStates(0, "10.0.0.2:9000 removed", "10.0.0.3:9000 removed")
+		if n := a.log.count("can't be reached"); n < 2 || n > 10 {
+			t.Errorf("%d lines of two peers in two minutes", n)
+		}
+		b := w.start("b", 2)
+		a.wantStates(time.Second, "10.0.0.3:9000 removed", "b online")
+		b.wantStates(time.Second, "a online")
+	})
+}
+
 func TestCrashedIsOffline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)

@@ -26,7 +26,7 @@ func (s *Service) Send(to Target, method string, args *value.Payload) *shield.Er
 		return err
 	}
 	if local != nil {
-		return local.postTo(to, &message{kind: kindSend, method: method, args: *args, sender: &s.handle, trace: s.trace()})
+		return local.postTo(to, &message{kind: kindSend, method: method, args: *args, sender: s.self, trace: s.trace()})
 	}
 	env := &shield.Envelope{Source: s.handle, Target: far, Method: method, Args: value.Append(nil, args), Trace: s.trace()}
 	if err := s.rt.cfg.Remote.Send(env); err != nil {
@@ -62,7 +62,7 @@ func (s *Service) Call(L *lua.LState, to Target, method string, args *value.Payl
 	w := s.newWait(waitCall, deadline)
 	w.to, w.method, w.callee, w.since = to, method, local, now
 	if local != nil {
-		err = local.postTo(to, &message{kind: kindCall, method: method, args: *args, sender: &s.handle, trace: s.trace(),
+		err = local.postTo(to, &message{kind: kindCall, method: method, args: *args, sender: s.self, trace: s.trace(),
 			deadline: deadline, wait: w, gen: w.gen()})
 		if err != nil {
 			s.freeWait(w)

@@ -50,7 +50,6 @@ func (s *Service) work(k *worker) {
 			s.box.pop(&k.msg)
 			s.mu.Unlock()
 			s.dispatch(k, &k.msg)
-			k.msg = message{}
 		case pickUrgent:
 			do := s.urgent[0]
 			s.urgent = s.urgent[1:]
@@ -109,8 +108,10 @@ func (s *Service) dispatch(k *worker, m *message) {
 	} else if m.kind != kindTurn {
 		s.errors = 0
 	}
-	s.reply(k, m, err)
-	k.out = value.Payload{}
+	if m.wait != nil || m.to != nil {
+		s.reply(k, m, err)
+		k.out = value.Payload{}
+	}
 	s.afterTurn(t)
 }
 
@@ -152,7 +153,6 @@ func (s *Service) end(k *worker, t *Turn) bool {
 		k.lost = true
 		return false
 	}
-	s.turn.Store(nil)
 	s.inflight--
 	if t.Kind == TurnFork {
 		s.forks--
@@ -160,6 +160,7 @@ func (s *Service) end(k *worker, t *Turn) bool {
 	}
 	if t.wait != nil || t.to != nil {
 		s.answering--
+		t.to = nil // it holds the answer, and the turn is kept until the next
 	}
 	return true
 }

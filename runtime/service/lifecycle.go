@@ -34,6 +34,8 @@ type ending struct {
 func (r *Runtime) create(spec *Spec, name shield.Name, st startup, from *Service) (*Service, *shield.Error) {
 	s := &Service{rt: r, spec: spec, name: name, start: st, lim: spec.Limits.or(r.limits), done: make(chan struct{}), slot: -1}
 	s.handle = shield.Handle{Node: r.cfg.Node, Epoch: r.cfg.Epoch, ID: r.reg.next()}
+	self := s.handle
+	s.self = &self
 	if from != nil {
 		s.count.restarts.Store(from.count.restarts.Load() + 1)
 		s.again = true

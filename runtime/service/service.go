@@ -15,6 +15,7 @@ type Service struct {
 	spec   *Spec
 	name   shield.Name // what it publishes; "" = nothing
 	handle shield.Handle
+	self   *shield.Handle // handle, apart: a message it is in must not keep all of this
 	lim    Limits
 	start  startup // how it came to be, for its next incarnation
 	born   int64   // clock, when on_init began
@@ -45,7 +46,7 @@ type Service struct {
 
 	// For the holder of the baton.
 	body      body
-	turn      atomic.Pointer[Turn] // that runs now; the watcher reads it
+	turn      atomic.Pointer[Turn] // that runs now, or ran last; the watcher reads it
 	inflight  int                  // turns begun and not over
 	answering int                  // of them, those somebody waits for
 	forks     int                  // asked for and not over

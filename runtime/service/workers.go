@@ -40,6 +40,7 @@ func (p *workers) loop(w *worker) {
 	defer p.wg.Done()
 	for s := range w.job {
 		s.work(w)
+		w.msg = message{}
 		if w.lost || !p.rest(w) {
 			break
 		}

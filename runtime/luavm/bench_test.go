@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -169,4 +170,41 @@ func BenchmarkStrings(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkParked keeps handlers waiting in a call: what one holds.
+func BenchmarkParked(b *testing.B) {
+	release := make(chan struct{})
+	w := newWorld(b, Config{Files: files{}, Shield: Lib{"wait": func(L *lua.LState) int {
+		x := OwnerOf(L).(*box)
+		Suspend(L, "shield.call", WaitFunc(func() { x.pass(); <-release; x.hold() }))
+		return 0
+	}}})
+	x := newBox(b, w, VMConfig{})
+	fn := x.compile(`local ok = pcall(shield.wait) return ok`)
+	runtime.GC()
+	var m0, m1 runtime.MemStats
+	runtime.ReadMemStats(&m0)
+	var all, parked sync.WaitGroup
+	for range b.N {
+		parked.Add(1)
+		all.Go(func() {
+			x.hold()
+			h := w.Take()
+			parked.Done()
+			if _, err := x.vm.Run(h, Call{Fn: fn}); err != nil {
+				b.Error(err)
+			}
+			h.Give()
+			x.pass()
+		})
+	}
+	parked.Wait()
+	x.hold()
+	x.pass()
+	runtime.GC()
+	runtime.ReadMemStats(&m1)
+	b.ReportMetric(float64(m1.HeapAlloc+m1.StackInuse-m0.HeapAlloc-m0.StackInuse)/float64(b.N), "B/parked")
+	close(release)
+	all.Wait()
 }

@@ -135,7 +135,7 @@ var jumpTable [opCount]instruction
 // doubling string ends the process otherwise. The hooks let stacks that are not
 // ours pass, and are set once, before main.
 func init() {
-	for _, op := range []int{opJmp, opCall, opTailCall, opForLoop, opTForLoop} {
+	for _, op := range []int{opJmp, opCall, opForLoop, opTForLoop} {
 		plain := jumpTable[op]
 		jumpTable[op] = func(L *lua.LState, inst uint32, base unsafe.Pointer) int {
 			if flagged(L) {
@@ -143,6 +143,18 @@ func init() {
 			}
 			return plain(L, inst, base)
 		}
+	}
+	// gopher-lua counts tail calls without end, and a traceback has a line for
+	// each: one error after a hundred million of them takes all memory.
+	tailCall := jumpTable[opTailCall]
+	jumpTable[opTailCall] = func(L *lua.LState, inst uint32, base unsafe.Pointer) int {
+		if flagged(L) {
+			interrupt(L)
+		}
+		if f := currentFrame(L); f.TailCall > 2 {
+			f.TailCall = 2
+		}
+		return tailCall(L, inst, base)
 	}
 	concat := jumpTable[opConcat]
 	jumpTable[opConcat] = func(L *lua.LState, inst uint32, base unsafe.Pointer) int {

@@ -72,7 +72,7 @@ func ioLib(T *lua.LState, w *World) Lib {
 			}
 			L.SetTop(0)
 			L.Push(f)
-			return fileLines(L)
+			return linesOf(L, true)
 		},
 		"close": fileClose,
 		"type": func(L *lua.LState) int {
@@ -209,12 +209,24 @@ func fileWrite(L *lua.LState) int {
 	return 1
 }
 
-func fileLines(L *lua.LState) int {
+func fileLines(L *lua.LState) int { return linesOf(L, false) }
+
+// linesOf gives an iterator. One that io.lines made closes its file at the end.
+func linesOf(L *lua.LState, owned bool) int {
 	f := checkFile(L)
 	L.Push(L.NewFunction(func(L *lua.LState) int {
+		if f.closed {
+			L.RaiseError("attempt to use a closed file")
+		}
 		v, err := f.line(L)
 		if err != nil && !errors.Is(err, io.EOF) {
 			L.RaiseError("read: %s", err.Error())
+		}
+		if v == lua.LNil && owned {
+			f.closed = true
+			if err := f.f.Close(); err != nil {
+				L.RaiseError("close: %s", err.Error())
+			}
 		}
 		L.Push(v)
 		return 1

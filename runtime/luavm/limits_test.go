@@ -38,7 +38,7 @@ func TestRunawayTurnsAreAborted(t *testing.T) {
 			if err.File != "test.lua" || err.Line != 2 || !strings.Contains(err.Message, "max_handler_ms") {
 				t.Errorf("got %s:%d %q, want test.lua:2 and the limit's name", err.File, err.Line, err.Message)
 			}
-			if took := time.Since(start); took > 3*time.Second {
+			if took := time.Since(start); took > 15*time.Second {
 				t.Errorf("took %v", took)
 			}
 			if got := b.do(`local n = 0 for i = 1, 1000 do n = n + i end return pcall(function() return n end)`); got != "true 500500" {
@@ -103,6 +103,7 @@ func TestBombs(t *testing.T) {
 		{"unary source", `assert(loadstring("return " .. ("not "):rep(1e5) .. "1"))`, "nest"},
 		{"long source", `assert(loadstring(("x = 1 "):rep(1e6)))`, "longer than"},
 		{"many locals", `local s = "" for i = 1, 300 do s = s .. "local a" .. i .. " = 1 " end assert(loadstring(s))`, "local"},
+		{"tail calls", `local function f(n) if n == 0 then error("end of them") end return f(n - 1) end f(3e6)`, "end of them"},
 		{"nested resume", `local function f() return assert(coroutine.resume(coroutine.create(f))) end local _, e = coroutine.resume(coroutine.create(f)) error("e: " .. tostring(e))`, "e: "},
 		{"exit", `os.exit(1)`, "non-function"},
 		{"random of nothing", `math.random(0)`, "interval is empty"},
@@ -127,7 +128,7 @@ func TestBombs(t *testing.T) {
 			if got := b.do(`return pcall(function() return ("ok"):upper() end)`); got != "true OK" {
 				t.Errorf("the next turn gave %q", got)
 			}
-			if took := time.Since(start); took > 4*time.Second {
+			if took := time.Since(start); took > 15*time.Second { // generous: the race detector on a busy machine
 				t.Errorf("took %v", took)
 			}
 		})
@@ -227,6 +228,19 @@ func TestStuckTurnIsReported(t *testing.T) {
 	}
 	if len(told) > 0 {
 		t.Error("OnStuck was called twice for one turn")
+	}
+}
+
+// Tracebacks stay short however many tail calls there were.
+func TestTailCallsLeaveShortTracebacks(t *testing.T) {
+	b := oneBox(t, VMConfig{})
+	_, err := b.try(`local function f(n) if n == 0 then local x = nil + 1 end return f(n - 1) end local function g() f(1e5) return 1 end g()`)
+	if err == nil || len(err.Traceback) > 1000 {
+		t.Errorf("got %+v", err)
+	}
+	got := b.do(`local function f(n) if n == 0 then return (debug.traceback()) end return f(n - 1) end local s = f(1e5) return #s < 1000, s:find("after tail calls", 1, true) ~= nil`)
+	if got != "true true" {
+		t.Errorf("debug.traceback: %q", got)
 	}
 }
 

@@ -187,3 +187,37 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+// Any string is a module name, or an error that stays inside the project.
+func FuzzRequire(f *testing.F) {
+	for _, s := range []string{"a", "a.b", "..", "/etc/passwd", "a/../../b", "", "a\x00", "lib?", strings.Repeat("x.", 300)} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		asked := recording{}
+		w, err := NewWorld(Config{Files: &asked})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close(t.Context())
+		vm := w.NewVM(VMConfig{})
+		h := w.Take()
+		_, rerr := vm.Run(h, Call{Fn: vm.Globals().Metatable.(*lua.LTable).RawGetString("__index").(*lua.LTable).RawGetString("require"), Args: []lua.LValue{lua.LString(name)}})
+		if rerr == nil || rerr.Kind != KindError {
+			t.Fatalf("require(%q) = %v", name, rerr)
+		}
+		for _, path := range asked {
+			if strings.HasPrefix(path, "/") || strings.Contains(path, "..") || strings.ContainsAny(path, "\x00\\") {
+				t.Errorf("require(%q) asked for %q", name, path)
+			}
+		}
+	})
+}
+
+// recording is a project without files that remembers what was looked for.
+type recording []string
+
+func (r *recording) ReadFile(path string) ([]byte, error) {
+	*r = append(*r, path)
+	return nil, fs.ErrNotExist
+}

@@ -37,7 +37,7 @@ type matcher struct {
 type capture struct{ start, len int32 } // matching has seen that the string is shorter than 2 GiB
 
 func newMatcher(s, p string, poll func()) *matcher {
-	return &matcher{s: s, p: p, budget: 10_000_000 + 64*len(s), poll: poll}
+	return &matcher{s: s, p: p, budget: 5_000_000 + 64*len(s), poll: poll}
 }
 
 // step counts one unit of work.

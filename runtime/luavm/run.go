@@ -147,6 +147,7 @@ func (vm *VM) begin(h *Hand, c *Call) {
 		t.older.newer = t
 	}
 	vm.turns = t
+	vm.inFlight++
 	L.G, L.Env = vm.g, vm.g.Global
 	vm.g.CurrentThread = L
 	t.vm.Store(vm)
@@ -159,6 +160,7 @@ func (vm *VM) end(h *Hand) {
 	t.clock.Add(1)
 	t.vm.Store(nil)
 	vm.ran++
+	vm.inFlight--
 	if t.newer != nil {
 		t.newer.older = t.older
 	} else {

@@ -33,10 +33,14 @@ func joinTrace(lines []string) string {
 // stackLines describes the frames of one stack. gopher-lua calls the outermost
 // function "main chunk" whatever it is; here it has its own name.
 func stackLines(L *lua.LState, entry string) (lines []string) {
-	for level := 0; ; level++ {
+	level := 0
+	for f := currentFrame(L); f != nil; f = f.Parent {
 		dbg, ok := L.GetStack(level)
 		if !ok {
 			return lines
+		}
+		if level++; !f.Fn.IsG {
+			level += f.TailCall // each counts as a level of its own
 		}
 		if _, err := L.GetInfo("Snl", dbg, lua.LNil); err != nil {
 			return lines
@@ -59,8 +63,12 @@ func stackLines(L *lua.LState, entry string) (lines []string) {
 		if dbg.Source != "" {
 			place = fmt.Sprintf("%s:%d", dbg.Source, dbg.CurrentLine)
 		}
+		if f.TailCall > 0 && !f.Fn.IsG {
+			name += " (after tail calls)"
+		}
 		lines = append(lines, "\t"+place+": in "+name)
 	}
+	return lines
 }
 
 // tidyTrace puts gopher-lua's own traceback, taken where an error was thrown,

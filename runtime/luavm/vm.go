@@ -49,6 +49,7 @@ type VM struct {
 	tidy       tidyState
 	strings    *lua.LTable  // this VM's own string table, once a script used it
 	badScript  *ScriptError // what require met last, for Load
+	inFlight   int          // turns
 	ran        uint64       // turns that ended
 	kept       []lua.LValue // handed to the inert shield; see Kept
 	closed     bool

@@ -253,8 +253,10 @@ func (g *greeting) finish(v wire.Verdict) {
 		c.failedHandshake(l, err)
 		return
 	}
-	kind, finBody, err := l.Read(Control)
+	fin, proved, err := g.readFin(exporter, ack[wire.ClusterHeader+1:])
 	switch {
+	case errors.Is(err, errUnexpected):
+		return // it was answered
 	case err != nil && v.Reason != wire.Accepted:
 		c.refused(l, &refusedError{by: "we", verdict: v, peer: peer.Node})
 		l.Close(v.Reason.String() + ": " + v.Text)
@@ -262,20 +264,6 @@ func (g *greeting) finish(v wire.Verdict) {
 	case err != nil:
 		c.failedHandshake(l, err)
 		return
-	case kind != wire.KindHelloFin:
-		c.unauthenticated(l, kind, finBody)
-		return
-	}
-	fin, err := wire.DecodeHelloFin(finBody)
-	if err != nil {
-		c.failedHandshake(l, err)
-		return
-	}
-	proved := c.cfg.Auth.Mode == wire.AuthNone
-	ackBody := ack[wire.ClusterHeader+1:]
-	for _, key := range c.keys {
-		want := proof(key, proofFin, exporter, g.helloBody, ackBody, finBody[:fin.Signed])
-		proved = hmac.Equal(want[:], fin.Proof[:]) || proved
 	}
 	// The dialling end waits for the accepting end to close, so that the last
 	// words of both are read.
@@ -296,6 +284,27 @@ func (g *greeting) finish(v wire.Verdict) {
 	}
 	c.refused(l, no)
 	l.Close(no.verdict.Reason.String() + ": " + no.verdict.Text)
+}
+
+// readFin reads hello_fin and checks its proof.
+func (g *greeting) readFin(exporter, ackBody []byte) (fin *wire.HelloFin, proved bool, err error) {
+	kind, body, err := g.l.Read(Control)
+	if err != nil {
+		return nil, false, err
+	}
+	if kind != wire.KindHelloFin {
+		g.c.unauthenticated(g.l, kind, body)
+		return nil, false, errUnexpected
+	}
+	if fin, err = wire.DecodeHelloFin(body); err != nil {
+		return nil, false, err
+	}
+	proved = g.c.cfg.Auth.Mode == wire.AuthNone
+	for _, key := range g.c.keys {
+		want := proof(key, proofFin, exporter, g.helloBody, ackBody, body[:fin.Signed])
+		proved = hmac.Equal(want[:], fin.Proof[:]) || proved
+	}
+	return fin, proved, nil
 }
 
 func badProof() wire.Verdict {

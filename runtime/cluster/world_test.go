@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -23,7 +24,13 @@ import (
 	"shield/runtime/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if child := os.Getenv("SHIELD_TEST_NODE"); child != "" {
+		runChild(child)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // world is a simulated network with nodes on it. It lives inside one synctest
 // bubble: all time in it is virtual.

@@ -259,6 +259,7 @@ func (vm *VM) resume(L *lua.LState, co *coroutine, from int) (n int, failed *lua
 		k = vm.takeWorker(co)
 		k.th.L.G, k.th.L.Env = vm.g, vm.g.Global
 	}
+	k.pass = k.pass[:0] // pushing the last ones may have failed half-way
 	for i := from; i <= L.GetTop(); i++ {
 		k.pass = append(k.pass, L.Get(i))
 	}
@@ -314,6 +315,7 @@ func yield(L *lua.LState) int {
 		L.RaiseError("attempt to yield from outside a coroutine")
 	}
 	k := th.co.k
+	k.pass = k.pass[:0]
 	for i := 1; i <= L.GetTop(); i++ {
 		k.pass = append(k.pass, L.Get(i))
 	}

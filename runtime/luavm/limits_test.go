@@ -1,6 +1,7 @@
 package luavm
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -241,6 +242,31 @@ func TestTailCallsLeaveShortTracebacks(t *testing.T) {
 	got := b.do(`local function f(n) if n == 0 then return (debug.traceback()) end return f(n - 1) end local s = f(1e5) return #s < 1000, s:find("after tail calls", 1, true) ~= nil`)
 	if got != "true true" {
 		t.Errorf("debug.traceback: %q", got)
+	}
+}
+
+// More values than a stack holds are an error, wherever they are passed.
+func TestTooManyValues(t *testing.T) {
+	b := oneBox(t, VMConfig{})
+	for _, tt := range []struct{ src, want string }{
+		{"local function f(...) return f(" + strings.Repeat("1, ", 100) + "...) end return pcall(f)", "overflow"},
+		{`local t = {} for i = 1, 60000 do t[i] = i end local function f(...) return select('#', ...) end return f(unpack(t))`, "60000"},
+		{`local t = {} for i = 1, 20000 do t[i] = i end local co = coroutine.wrap(function(...) return select('#', coroutine.yield(...)) end) return select('#', co(unpack(t))), co(unpack(t))`, "20000 20000"},
+		{`local t = {} for i = 1, 60000 do t[i] = i end local co = coroutine.wrap(function() local a, b = pcall(function() return unpack(t), (function(...) return coroutine.yield(), ... end)(unpack(t)) end) return coroutine.yield(1, 2) end)
+			local function deep(...) return co(), ... end return (select('#', pcall(deep, unpack(t)))) > 0`, "true"},
+	} {
+		r, err := b.try(tt.src)
+		if got := show(r) + fmt.Sprint(err); !strings.Contains(got, tt.want) {
+			t.Errorf("%s: %.200s, want %q", tt.src, got, tt.want)
+		}
+		if got := b.do(`return coroutine.wrap(function(...) return ... end)(1, 2)`); got != "1 2" {
+			t.Errorf("afterwards: %q", got)
+		}
+	}
+	h := b.w.Take()
+	defer h.Give()
+	if _, err := b.vm.Run(h, Call{Fn: b.compile(""), Args: make([]lua.LValue, 200000)}); err == nil || !strings.Contains(err.Message, "200000 arguments") {
+		t.Errorf("a call with 200000 arguments: %v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package luavm
 
 import (
+	"fmt"
 	"slices"
 	"sync/atomic"
 
@@ -117,6 +118,10 @@ func (w *World) trim() {
 // Run runs c on hand h and returns its results. The caller holds the baton of
 // vm, and holds it again when Run returns, however often the turn suspended.
 func (vm *VM) Run(h *Hand, c Call) ([]lua.LValue, *RunError) {
+	if len(c.Args) > maxRegistry/2 { // pushed outside PCall: an overflow would end the process
+		msg := fmt.Sprintf("%d arguments are more than a function can take (%d)", len(c.Args), maxRegistry/2)
+		return nil, &RunError{Message: msg, Value: lua.LString(msg)}
+	}
 	t, L := &h.turn, h.main.L
 	vm.begin(h, &c)
 	L.Push(c.Fn)

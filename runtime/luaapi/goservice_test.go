@@ -47,8 +47,7 @@ func (c *counter) Handle(ctx *service.GoContext, method string, args value.Paylo
 	case "own":
 		return value.Payload{}, shield.Errorf(shield.PermissionDenied, "not you")
 	case "crash":
-		var m map[string]int
-		m["x"] = 1
+		panic("a bug in Go")
 	case "panic":
 		ctx.Panic("on purpose")
 	case "timer":
@@ -83,7 +82,7 @@ return M`}, nil)
 	n.want(`[{"a":1},"counter"]`, "counter", "config")
 	n.want(`[false,"permission_denied","not you"]`, "a", "err", "own")
 	n.want(`[false,"method_not_found","no method none"]`, "a", "err", "none")
-	n.want(`[false,"handler_error","crash: Go panic: assignment to entry in nil map"]`, "a", "err", "crash")
+	n.want(`[false,"handler_error","crash: Go panic: a bug in Go"]`, "a", "err", "crash")
 	n.want(`[null,"init_failed"]`, "a", "spawn")
 	n.want(`[]`, "counter", "fork")
 	n.want(`[201]`, "counter", "inc")

@@ -15,10 +15,9 @@ import (
 type clock struct {
 	base time.Time
 
-	mu     sync.Mutex
-	heap   []*Service // by Service.armed; Service.slot is the index
-	closed bool
-	poke   chan struct{} // capacity 1: the earliest moment has changed
+	mu   sync.Mutex
+	heap []*Service    // by Service.armed; Service.slot is the index
+	poke chan struct{} // capacity 1: the earliest moment has changed
 }
 
 func newClock() *clock { return &clock{base: time.Now(), poke: make(chan struct{}, 1)} }

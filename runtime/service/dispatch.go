@@ -70,6 +70,10 @@ func (s *Service) work(k *worker) {
 			s.passLocked(p)
 			return
 		default:
+			if s.box.big() {
+				s.trimAt = s.now() + ringRest
+				s.rt.clock.arm(s, s.trimAt)
+			}
 			s.held = false
 			s.mu.Unlock()
 			return

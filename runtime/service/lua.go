@@ -381,7 +381,7 @@ func (b *luaBody) runError(name string, e *luavm.RunError) *shield.Error {
 	case killedTurn:
 		return b.s.deadError()
 	case panicTurn:
-		return &shield.Error{Code: shield.HandlerError, Message: "panic: " + r.reason, Detail: e.Traceback, Err: panicked{r.reason}}
+		return &shield.Error{Code: shield.HandlerError, Message: "panic: " + r.reason, Detail: e.Traceback, Err: panicked(r)}
 	}
 	switch e.Kind {
 	case luavm.KindPanic:

@@ -1,6 +1,8 @@
 package service
 
 import (
+	"time"
+
 	"shield/runtime/shield"
 	"shield/runtime/value"
 
@@ -74,7 +76,8 @@ type ring struct {
 
 const (
 	ringMin  = 4
-	ringKeep = 64 // a ring longer than this is given up when it is empty
+	ringKeep = 64 // a ring longer than this is given up when it was empty for ringRest
+	ringRest = int64(time.Second)
 )
 
 // push gives the place of a new message at the end. The caller fills it in.
@@ -108,10 +111,11 @@ func (r *ring) pop(m *message) {
 	if m.kind.counted() {
 		r.counted--
 	}
-	if r.n == 0 && len(r.buf) > ringKeep {
-		r.buf, r.head = nil, 0
-	}
 }
+
+// big reports whether an idle service should give the ring up after a while: a
+// burst must not be paid for ever, nor the ring grown anew for each.
+func (r *ring) big() bool { return len(r.buf) > ringKeep }
 
 // pushFront puts m before all others.
 func (r *ring) pushFront(m *message) {

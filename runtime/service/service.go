@@ -34,6 +34,7 @@ type Service struct {
 	phase     phase
 	fate      shield.ServiceState // from phaseEnded on: restarting or failed
 	ending    ending              // why, from phaseEnding on
+	trimAt    int64               // when the mailbox's memory is given up; 0 = not asked for
 	armed     int64               // when the clock looks here next; 0 = never
 	slot      int                 // in the clock's heap
 	drained   chan struct{}       // closed when on_shutdown is through

@@ -121,6 +121,11 @@ func (s *Service) tick() {
 		}
 		w = after
 	}
+	if s.trimAt != 0 && s.box.n == 0 && s.trimAt <= now {
+		s.box, s.trimAt = ring{}, 0
+	} else if s.trimAt > now && (next == 0 || s.trimAt < next) {
+		next = s.trimAt
+	}
 	ts := &s.timers
 	for len(ts.heap) > 0 && ts.heap[0].at <= now {
 		t := ts.heap[0]

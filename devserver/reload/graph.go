@@ -1,7 +1,6 @@
 package reload
 
 import (
-	"maps"
 	"slices"
 
 	lua "github.com/yuin/gopher-lua"
@@ -137,20 +136,33 @@ func (g *graph) function(f *lua.LFunction) {
 	}
 }
 
-// snapshot is the state of a VM at one moment, tables copied shallowly.
+// snapshot is the state of a VM at one moment, tables copied shallowly. The
+// contents of all tables lie in three slices, because a map or slice for each
+// table would cost more than all the rest of a swap.
 type snapshot struct {
 	tables []tableShot
 	cells  []cellShot
 	fns    []code
+
+	array []lua.LValue
+	strs  []strEntry
+	dict  []dictEntry
 }
 
+// tableShot is one table; its contents end at these places of the slices, and
+// begin where those of the table before end.
 type tableShot struct {
-	t       *lua.LTable
-	meta    lua.LValue
-	array   []lua.LValue
-	dict    map[lua.LValue]lua.LValue
-	strdict map[string]lua.LValue
+	t                 *lua.LTable
+	meta              lua.LValue
+	array, strs, dict int
 }
+
+type strEntry struct {
+	key   string
+	value lua.LValue
+}
+
+type dictEntry struct{ key, value lua.LValue }
 
 type cellShot struct {
 	cell  *lua.Upvalue
@@ -166,75 +178,56 @@ type code struct {
 
 func (s *snapshot) table(t *lua.LTable) {
 	m := mirror(t)
-	shot := tableShot{t: t, meta: m.Metatable, array: slices.Clone(m.array)}
-	if len(m.dict) > 0 {
-		shot.dict = maps.Clone(m.dict)
+	s.array = append(s.array, m.array...)
+	for k, v := range m.strdict {
+		s.strs = append(s.strs, strEntry{k, v})
 	}
-	if len(m.strdict) > 0 {
-		shot.strdict = maps.Clone(m.strdict)
+	for k, v := range m.dict {
+		s.dict = append(s.dict, dictEntry{k, v})
 	}
-	s.tables = append(s.tables, shot)
+	s.tables = append(s.tables, tableShot{t, m.Metatable, len(s.array), len(s.strs), len(s.dict)})
 }
 
-// get reads what the table held then.
-func (s *tableShot) get(k lua.LValue) lua.LValue {
-	v := lua.LNil
-	switch x := k.(type) {
-	case lua.LString:
-		if w, ok := s.strdict[string(x)]; ok {
-			v = w
-		}
-	case lua.LNumber:
-		if i := int(x); lua.LNumber(i) == x && i >= 1 && i <= len(s.array) {
-			v = s.array[i-1]
-		} else if w, ok := s.dict[k]; ok {
-			v = w
-		}
-	default:
-		if w, ok := s.dict[k]; ok {
-			v = w
-		}
+// contents gives what table i held.
+func (s *snapshot) contents(i int) (array []lua.LValue, strs []strEntry, dict []dictEntry) {
+	var from tableShot
+	if i > 0 {
+		from = s.tables[i-1]
 	}
-	if v == nil {
-		return lua.LNil
-	}
-	return v
+	to := s.tables[i]
+	return s.array[from.array:to.array], s.strs[from.strs:to.strs], s.dict[from.dict:to.dict]
 }
 
-// each visits what the table held then.
-func (s *tableShot) each(visit func(k, v lua.LValue)) {
-	for i, v := range s.array {
+// each visits what table i held.
+func (s *snapshot) each(i int, visit func(k, v lua.LValue)) {
+	array, strs, dict := s.contents(i)
+	for i, v := range array {
 		if v != nil && v != lua.LNil {
 			visit(lua.LNumber(i+1), v)
 		}
 	}
-	for k, v := range s.strdict {
-		visit(lua.LString(k), v)
+	for _, e := range strs {
+		visit(lua.LString(e.key), e.value)
 	}
-	for k, v := range s.dict {
-		visit(k, v)
+	for _, e := range dict {
+		visit(e.key, e.value)
 	}
 }
 
-// restore puts the contents back. Keys that were added since stay in the
-// table's list of keys, where a suspended pairs loop may stand; they hold nil.
-func (s *tableShot) restore() {
-	m := mirror(s.t)
-	m.Metatable, m.array, m.dict, m.strdict = s.meta, s.array, s.dict, s.strdict
-	if m.k2i == nil {
-		m.k2i, m.keys = map[lua.LValue]int{}, []lua.LValue{}
+// restore puts the contents of table i back. Keys that were added since stay in
+// the table's list of keys, where a suspended pairs loop may stand; they hold nil.
+func (s *snapshot) restore(i int) {
+	array, strs, dict := s.contents(i)
+	t := s.tables[i].t
+	m := mirror(t)
+	m.Metatable, m.array = s.tables[i].meta, slices.Clone(array)
+	clear(m.strdict)
+	clear(m.dict)
+	for _, e := range strs {
+		t.RawSetString(e.key, e.value)
 	}
-	known := func(k lua.LValue) {
-		if _, ok := m.k2i[k]; !ok {
-			m.k2i[k] = len(m.keys)
-			m.keys = append(m.keys, k)
-		}
-	}
-	for k := range s.strdict {
-		known(lua.LString(k))
-	}
-	for k := range s.dict {
-		known(k)
+	for _, e := range dict {
+		t.RawSetH(e.key, e.value)
 	}
 }
 

@@ -132,13 +132,6 @@ func setField(t *lua.LTable, k, v lua.LValue) {
 	t.RawSet(k, v)
 }
 
-func getField(t *lua.LTable, k lua.LValue) lua.LValue {
-	if k == metaKey {
-		return t.Metatable
-	}
-	return t.RawGet(k)
-}
-
 // metaKey stands for the metatable where a key is wanted; no table has it.
 var metaKey lua.LValue = &lua.LUserData{}
 

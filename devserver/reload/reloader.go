@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"path"
 	"slices"
 	"sort"
@@ -147,9 +148,28 @@ func (rl *Reloader) Change(ctx context.Context, set watch.ChangeSet) []Result {
 		delete(rl.held, c.Path)
 	}
 	rl.mu.Unlock()
-	return rl.bring(ctx, removed, func(k targetKey, l *service.Loaded) bool {
+	unused := maps.Clone(touched)
+	results := rl.bring(ctx, removed, func(k targetKey, l *service.Loaded) bool {
+		for _, p := range l.Paths {
+			delete(unused, p)
+		}
 		return rl.stale[k] || slices.ContainsFunc(l.Paths, func(p string) bool { return touched[p] })
 	}, false)
+	// What no service runs is read from disk again by the next that starts.
+	rl.release(slices.Collect(maps.Keys(unused)))
+	return results
+}
+
+// release lets services that start load what is on disk for paths, except for
+// contents that were undone.
+func (rl *Reloader) release(paths []string) {
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	for _, p := range paths {
+		if f := rl.disk.File(p); f == nil || f.Hash != rl.held[p] {
+			delete(rl.runs, p)
+		}
+	}
 }
 
 // Reload brings the named services, or all, up to what the files held when the
@@ -204,6 +224,7 @@ func (rl *Reloader) bring(ctx context.Context, removed map[string]bool, want fun
 			changes = append(changes, c)
 		default:
 			delete(rl.stale, k)
+			rl.release(l.Paths)
 			if all {
 				results = append(results, c.result(Unchanged, nil))
 			}

@@ -109,7 +109,7 @@ type Outcome struct {
 // new version of every module. It must run in the live VM's turn. When it
 // refuses (a *Refused), the live VM is as it was. fresh must not be used again.
 func (st *State) Swap(fresh *Image) (*Outcome, error) {
-	s, err := st.prepare(fresh)
+	s, err := st.prepare(fresh, &snapshot{})
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (st *State) Swap(fresh *Image) (*Outcome, error) {
 // Check finds out whether Swap would refuse, and changes nothing. fresh must
 // not be used again.
 func (st *State) Check(fresh *Image) error {
-	_, err := st.prepare(fresh)
+	_, err := st.prepare(fresh, nil)
 	return err
 }
 
@@ -196,7 +196,8 @@ type lostClass struct {
 	line  int
 }
 
-func (st *State) prepare(fresh *Image) (*swap, error) {
+// prepare works a swap out. shot takes the state of this moment, for an undo.
+func (st *State) prepare(fresh *Image, shot *snapshot) (*swap, error) {
 	s := &swap{
 		st: st, live: st.live, fresh: fresh,
 		byOld: map[*lua.FunctionProto]owner{}, byNew: map[*lua.FunctionProto]owner{},
@@ -208,7 +209,7 @@ func (st *State) prepare(fresh *Image) (*swap, error) {
 	if err := s.open(); err != nil {
 		return nil, err
 	}
-	s.g = walk(s.live, &snapshot{})
+	s.g = walk(s.live, shot)
 	s.findCells()
 	s.bar()
 	s.pairAll()

@@ -40,12 +40,6 @@ func (u *undo) note(ws []write) {
 // undone already.
 var ErrNothingToUndo = errors.New("nothing to undo: the service runs what it was started with, or the last reload was undone already")
 
-// CanUndo reports whether Undo has something to undo.
-func (st *State) CanUndo() bool { return st.undo != nil }
-
-// Forget gives up the possibility of an undo, and the memory it holds.
-func (st *State) Forget() { st.undo = nil }
-
 // Undo puts the code and the state of the moment before the last swap back. It
 // must run in the live VM's turn. lost names what has changed since.
 func (st *State) Undo() (out *Outcome, lost []string, err error) {
@@ -74,7 +68,7 @@ func (st *State) Undo() (out *Outcome, lost []string, err error) {
 	}
 	put(codes, st.live)
 	for i := range u.shot.tables {
-		u.shot.tables[i].restore()
+		u.shot.restore(i)
 	}
 	for _, c := range u.shot.cells {
 		c.cell.SetValue(c.value)
@@ -154,7 +148,7 @@ func (u *undo) lost(live *Image) []string {
 		}
 	}
 	for i := range u.shot.tables {
-		s := &u.shot.tables[i]
+		s := u.shot.tables[i]
 		path, ok := t.paths[s.t]
 		if !ok {
 			continue
@@ -164,10 +158,14 @@ func (u *undo) lost(live *Image) []string {
 				say(path+describeKey(k), was, now)
 			}
 		}
-		s.each(func(k, was lua.LValue) { differs(k, was, s.t.RawGet(k)) })
+		had := map[lua.LValue]bool{}
+		u.shot.each(i, func(k, was lua.LValue) {
+			had[k] = true
+			differs(k, was, s.t.RawGet(k))
+		})
 		s.t.ForEach(func(k, now lua.LValue) {
-			if was := s.get(k); was == lua.LNil {
-				differs(k, was, now)
+			if !had[k] {
+				differs(k, lua.LNil, now)
 			}
 		})
 	}

@@ -196,7 +196,8 @@ func (w *Watcher) hand(began time.Time, next *Snapshot) {
 // returns false when the watcher is closed.
 func (w *Watcher) giveTime(changes []Change, next *Snapshot) bool {
 	deadline := time.Now().Add(w.cfg.Settle)
-	for w.doubtful(changes, next) {
+	whole := map[Hash]bool{}
+	for w.doubtful(changes, next, whole) {
 		left := time.Until(deadline)
 		if left <= 0 {
 			return true
@@ -221,15 +222,21 @@ func (w *Watcher) paths(changes []Change) map[string]bool {
 	return full
 }
 
-func (w *Watcher) doubtful(changes []Change, next *Snapshot) bool {
+// doubtful reports whether a changed file is gone, empty or not whole. whole
+// remembers what was found good: many files may change at once.
+func (w *Watcher) doubtful(changes []Change, next *Snapshot, whole map[Hash]bool) bool {
 	for _, c := range changes {
 		f := next.File(c.Path)
 		if f == nil || len(f.Content) == 0 {
 			return true
 		}
-		if w.cfg.Check != nil && w.cfg.Check(c.Path, f.Content) != nil {
+		if w.cfg.Check == nil || whole[f.Hash] {
+			continue
+		}
+		if w.cfg.Check(c.Path, f.Content) != nil {
 			return true
 		}
+		whole[f.Hash] = true
 	}
 	return false
 }

@@ -19,7 +19,7 @@ type scriptFile struct {
 	closed bool
 }
 
-func ioLib(T *lua.LState, w *World) Lib {
+func ioLib(T *lua.LState) Lib {
 	methods := T.CreateTable(0, 8)
 	for name, f := range map[string]lua.LGFunction{
 		"read": fileRead, "write": fileWrite, "lines": fileLines, "close": fileClose,
@@ -37,64 +37,73 @@ func ioLib(T *lua.LState, w *World) Lib {
 		L.Push(lua.LString("file"))
 		return 1
 	}))
-	open := func(L *lua.LState, path, mode string) (lua.LValue, error) {
-		var f File
-		open := func(fs FS) (err error) { f, err = fs.OpenFile(path, mode); return err }
-		var err error
-		if w.cfg.FS != nil && mode[0] == 'r' && !strings.Contains(mode, "+") {
-			err = open(w.cfg.FS)
-		} else {
-			err = withFS(L, open)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return &lua.LUserData{Value: &scriptFile{f: f, r: bufio.NewReader(f)}, Metatable: meta}, nil
-	}
 	return Lib{
-		"open": func(L *lua.LState) int {
-			path, mode := L.CheckString(1), L.OptString(2, "r")
-			if m := strings.TrimSuffix(mode, "b"); m != "r" && m != "w" && m != "a" && m != "r+" && m != "w+" && m != "a+" {
-				L.ArgError(2, "invalid mode")
-			}
-			f, err := open(L, path, mode)
-			if err != nil {
-				return fileResult(L, path, err)
-			}
-			L.Push(f)
-			return 1
-		},
-		"lines": func(L *lua.LState) int {
-			path := L.CheckString(1)
-			f, err := open(L, path, "r")
-			if err != nil {
-				L.RaiseError("%s: %s", path, err.Error())
-			}
-			L.SetTop(0)
-			L.Push(f)
-			return linesOf(L, true)
-		},
-		"close": fileClose,
-		"type": func(L *lua.LState) int {
-			ud, _ := L.CheckAny(1).(*lua.LUserData)
-			if ud != nil {
-				if f, ok := ud.Value.(*scriptFile); ok {
-					L.Push(lua.LString(map[bool]string{false: "file", true: "closed file"}[f.closed]))
-					return 1
-				}
-			}
-			L.Push(lua.LNil)
-			return 1
-		},
-		"write": func(L *lua.LState) int {
-			var b strings.Builder
-			for i := 1; i <= L.GetTop(); i++ {
-				b.WriteString(clip(L.CheckString(i), maxLine))
-			}
-			w.print(L, strings.TrimSuffix(b.String(), "\n"))
-			return 0
-		},
+		"open": func(L *lua.LState) int { return ioOpen(L, meta) }, "lines": func(L *lua.LState) int { return ioLines(L, meta) },
+		"close": fileClose, "type": ioType, "write": ioWrite,
 	}
+}
+
+// openFile opens a file of the world; a scratch VM may read only.
+func openFile(L *lua.LState, meta *lua.LTable, path, mode string) (lua.LValue, error) {
+	var f File
+	open := func(fs FS) (err error) { f, err = fs.OpenFile(path, mode); return err }
+	w := VMOf(L).world
+	var err error
+	if w.cfg.FS != nil && mode[0] == 'r' && !strings.Contains(mode, "+") {
+		err = open(w.cfg.FS)
+	} else {
+		err = withFS(L, open)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &lua.LUserData{Value: &scriptFile{f: f, r: bufio.NewReader(f)}, Metatable: meta}, nil
+}
+
+func ioOpen(L *lua.LState, meta *lua.LTable) int {
+	path, mode := L.CheckString(1), L.OptString(2, "r")
+	if m := strings.TrimSuffix(mode, "b"); m != "r" && m != "w" && m != "a" && m != "r+" && m != "w+" && m != "a+" {
+		L.ArgError(2, "invalid mode")
+	}
+	f, err := openFile(L, meta, path, mode)
+	if err != nil {
+		return fileResult(L, path, err)
+	}
+	L.Push(f)
+	return 1
+}
+
+func ioLines(L *lua.LState, meta *lua.LTable) int {
+	path := L.CheckString(1)
+	f, err := openFile(L, meta, path, "r")
+	if err != nil {
+		L.RaiseError("%s: %s", path, err.Error())
+	}
+	L.SetTop(0)
+	L.Push(f)
+	return linesOf(L, true)
+}
+
+func ioType(L *lua.LState) int {
+	ud, _ := L.CheckAny(1).(*lua.LUserData)
+	if ud != nil {
+		if f, ok := ud.Value.(*scriptFile); ok {
+			L.Push(lua.LString(map[bool]string{false: "file", true: "closed file"}[f.closed]))
+			return 1
+		}
+	}
+	L.Push(lua.LNil)
+	return 1
+}
+
+// ioWrite has no standard output to write to: it goes where print goes.
+func ioWrite(L *lua.LState) int {
+	var b strings.Builder
+	for i := 1; i <= L.GetTop(); i++ {
+		b.WriteString(clip(L.CheckString(i), maxLine))
+	}
+	VMOf(L).world.print(L, strings.TrimSuffix(b.String(), "\n"))
+	return 0
 }
 
 // fileResult is Lua's convention: true, or nil and why.

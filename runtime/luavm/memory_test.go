@@ -24,7 +24,11 @@ func TestTablesForgetDeadKeys(t *testing.T) {
 			defer b.pass()
 			h := b.w.Take()
 			defer h.Give()
-			for i := range 1000 {
+			batches := 100
+			if name == "string keys" {
+				batches = 1000 // a million, as DESIGN.md promises
+			}
+			for i := range batches {
 				if _, err := b.vm.Run(h, Call{Fn: fn, Args: []lua.LValue{lua.LNumber(i * 1000)}}); err != nil {
 					t.Fatal(err)
 				}

@@ -83,28 +83,11 @@ func (m *matcher) run(s, p int) int {
 				return -1
 			}
 		case '%':
-			if p+1 >= len(m.p) {
-				break // classEnd complains
-			}
-			switch c := m.p[p+1]; {
-			case c == 'b':
-				if s = m.balance(s, p+2); s < 0 {
+			if after, end, ok := m.special(s, p); ok {
+				if after < 0 {
 					return -1
 				}
-				p += 4
-				continue
-			case c == 'f':
-				end := m.frontier(s, p+2)
-				if end < 0 {
-					return -1
-				}
-				p = end
-				continue
-			case c >= '0' && c <= '9':
-				if s = m.backReference(s, c); s < 0 {
-					return -1
-				}
-				p += 2
+				s, p = after, end
 				continue
 			}
 		}
@@ -138,6 +121,27 @@ func (m *matcher) run(s, p int) int {
 			p = end
 		}
 	}
+}
+
+// special matches %b, %f and %1 to %9 at p. after is where the match ends, or
+// -1; end is where the item ends in the pattern. ok is false for other items.
+func (m *matcher) special(s, p int) (after, end int, ok bool) {
+	if p+1 >= len(m.p) {
+		return 0, 0, false // classEnd complains
+	}
+	switch c := m.p[p+1]; {
+	case c == 'b':
+		return m.balance(s, p+2), p + 4, true
+	case c == 'f':
+		end = m.frontier(s, p+2)
+		if end < 0 {
+			return -1, 0, true
+		}
+		return s, end, true
+	case isDigit(c):
+		return m.backReference(s, c), p + 2, true
+	}
+	return 0, 0, false
 }
 
 // classEnd gives the end of the single-character class at p.

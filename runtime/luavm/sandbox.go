@@ -48,7 +48,7 @@ func newLibraries(w *World) (*libraries, error) {
 		l.addLibrary(T, name, lib)
 	}
 	if w.cfg.AllowIO {
-		l.addLibrary(T, "io", ioLib(T, w))
+		l.addLibrary(T, "io", ioLib(T))
 	}
 	l.addLibrary(T, "package", Lib{"path": lua.LString(w.cfg.ModulePath), Missing: Resolver(packageField)})
 	for name, v := range baseLib() {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/google/go-cmp/cmp"
@@ -263,4 +264,23 @@ func TestProjectName(t *testing.T) {
 			t.Errorf("the suggestion %q is refused itself", want)
 		}
 	}
+}
+
+// FuzzClean holds that foreign text can neither move the cursor nor start a line.
+func FuzzClean(f *testing.F) {
+	for _, s := range []string{"ann", "\x1b[31mred", "\x1b\x1b[31m[31m", "a\tb\r\n", "\u009b31m", "\x1b]8;;http://x\a", "\u202eevil", "\xff\xfe", "日本"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		for _, r := range clean(s) {
+			if unicode.IsControl(r) || bidi(r) {
+				t.Errorf("clean(%q) = %q holds %U", s, clean(s), r)
+			}
+		}
+		for line := range strings.SplitSeq(cleanLines(s), "\n") {
+			if line != clean(line) {
+				t.Errorf("cleanLines(%q) has the line %q", s, line)
+			}
+		}
+	})
 }

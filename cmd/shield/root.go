@@ -123,7 +123,7 @@ func run(ctx context.Context, args []string, io *IO) (exit int) {
 	root.SetArgs(markNumbers(root, args))
 	cmd, err := root.ExecuteContextC(ctx)
 	exit = exitOf(ctx, err)
-	if err != nil {
+	if err != nil && exit != exitInterrupted { // whoever pressed Ctrl-C knows
 		printError(io, verbPath(cmd), err, exit)
 	}
 	return exit

@@ -253,3 +253,54 @@ func readBare(r io.Reader, f func(id uint64, body []byte)) {
 		f(binary.BigEndian.Uint64(head[4:]), buf[:n])
 	}
 }
+
+// From three bound sockets to every node online to every other.
+func BenchmarkColdStart(b *testing.B) {
+	for b.Loop() {
+		var trs []*transport.Transport
+		for i := range 3 {
+			conn, err := transport.Listen("127.0.0.1:0")
+			if err != nil {
+				b.Fatal(err)
+			}
+			tr, err := transport.New(transport.Config{Conn: conn, Node: shield.NodeID('a' + rune(i))})
+			if err != nil {
+				b.Fatal(err)
+			}
+			trs = append(trs, tr)
+		}
+		online := make(chan struct{}, 100)
+		var cs []*cluster.Cluster
+		for i, tr := range trs {
+			cfg := cluster.Config{Name: "bench", Node: shield.NodeID('a' + rune(i)), Transport: tr, Local: echoLocal{}, Settle: -1,
+				OnEvent: func(e cluster.Event) {
+					if e.To == shield.Online {
+						online <- struct{}{}
+					}
+				}}
+			for j, other := range trs {
+				if j != i {
+					cfg.Peers = append(cfg.Peers, other.Addr().String())
+				}
+			}
+			c, err := cluster.New(cfg)
+			if err != nil {
+				b.Fatal(err)
+			}
+			cs = append(cs, c)
+		}
+		for _, c := range cs {
+			if err := c.Start(context.Background()); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for range 6 {
+			<-online
+		}
+		b.StopTimer()
+		for _, c := range cs {
+			_ = c.Close(context.Background())
+		}
+		b.StartTimer()
+	}
+}

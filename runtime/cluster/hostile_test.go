@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -406,4 +407,88 @@ func TestLossOnly(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A hello that is never followed up is cut off, and its place is free again.
+func TestEndlessHandshake(t *testing.T) {
+	hostile(t, func(t *testing.T, w *world, a *testNode, s *stranger) {
+		l := s.dial(t, a.addr)
+		s.hello(t, l, wire.ClusterVersion, s.identity())
+		cutOff(t, l, 4*time.Second)
+		if got := a.sees("evil"); got != "" {
+			t.Errorf("a sees the stranger %s", got)
+		}
+	})
+}
+
+// A peer that publishes without end is cut off.
+func TestHugeTable(t *testing.T) {
+	hostile(t, func(t *testing.T, w *world, a *testNode, s *stranger) {
+		l := s.dial(t, a.addr)
+		s.hello(t, l, wire.ClusterVersion, s.identity())
+		s.fin(t, l)
+		table := make([]wire.Route, wire.MaxRoutes+1)
+		for i := range table {
+			table[i] = wire.Route{Name: shield.Name(fmt.Sprint("n", i)), ID: 1}
+		}
+		if err := l.Write(cluster.Data, wire.AppendRoutes(nil, strangerEpoch, 1, table)); err != nil {
+			t.Fatal(err)
+		}
+		cutOff(t, l, 10*time.Second)
+		if !strings.Contains(l.Err().Error(), "too many names") {
+			t.Errorf("reason: %v", l.Err())
+		}
+	})
+}
+
+// Somebody in the middle relays every frame of a handshake. The proofs are bound
+// to their connection, so neither end takes the other's.
+func TestRelayedProof(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		defer w.close()
+		a := w.start("a", 1)
+		middle := w.stranger(66, "middle")
+		relayed := make(chan struct{})
+		go func() {
+			defer close(relayed)
+			for range 3 {
+				from, err := middle.tr.Accept(context.Background())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				relay(from, middle.dial(t, a.addr))
+			}
+		}()
+		b := w.start("b", 2, 66)
+		<-relayed
+		for _, n := range []*testNode{a, b} {
+			if len(n.events()) != 0 || n.c.Drops()["refused_auth"] == 0 {
+				t.Errorf("%s: events %q, drops %v", n.id, n.events(), n.c.Drops())
+			}
+		}
+		b.stop()
+		if err := middle.tr.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// relay carries frames of the control stream between two links until one ends.
+func relay(a, b cluster.Link) {
+	var both sync.WaitGroup
+	for _, ends := range [][2]cluster.Link{{a, b}, {b, a}} {
+		both.Go(func() {
+			for {
+				kind, body, err := ends[0].Read(cluster.Control)
+				if err != nil {
+					ends[1].Close("the other end is gone")
+					return
+				}
+				_ = ends[1].Write(cluster.Control, wire.AppendClusterFrame(nil, kind, body))
+			}
+		})
+	}
+	both.Wait()
 }

@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,7 @@ import (
 
 	"shield/runtime/cluster"
 	"shield/runtime/shield"
+	"shield/runtime/wire"
 )
 
 func TestJoin(t *testing.T) {
@@ -340,4 +342,57 @@ func TestSimultaneousDials(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What a start has to say about its configuration.
+func TestWarningsAtStart(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(n *testNode)
+		want   string
+	}{
+		{"no authentication", func(n *testNode) { n.cfg.Auth = cluster.Auth{} }, "cluster.auth is none"},
+		{"loopback told to remote peers", func(n *testNode) { n.cfg.Advertise = "127.0.0.1:9000" }, "set cluster.advertise"},
+		{"nothing", func(n *testNode) {}, ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, 1)
+			defer w.close()
+			n := w.make("a", 1, 2)
+			tt.change(n)
+			if err := n.start(); err != nil {
+				t.Fatal(err)
+			}
+			if got := n.log.has("level=WARN"); got != (tt.want != "") || !n.log.has(tt.want) {
+				t.Errorf("%s: the log says\n%s", tt.name, n.log)
+			}
+		})
+	}
+}
+
+func TestBadConfig(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		defer w.close()
+		good := w.start("a", 1)
+		for _, tt := range []struct {
+			name   string
+			change func(c *cluster.Config)
+			want   string
+		}{
+			{"heartbeat too fast", func(c *cluster.Config) { c.Heartbeat = 49 * time.Millisecond }, "less than 50 ms"},
+			{"heartbeat above suspect", func(c *cluster.Config) { c.Heartbeat = 7 * time.Second }, "must rise"},
+			{"suspect above offline", func(c *cluster.Config) { c.Suspect = 11 * time.Second }, "must rise"},
+			{"a colon in the id", func(c *cluster.Config) { c.Node = "a:b" }, "cluster.node_id"},
+			{"no token", func(c *cluster.Config) { c.Auth = cluster.Auth{Mode: wire.AuthToken} }, "token is empty"},
+			{"mtls", func(c *cluster.Config) { c.Auth = cluster.Auth{Mode: wire.AuthMTLS} }, "not built yet"},
+			{"no transport", func(c *cluster.Config) { c.Transport = nil }, "Transport"},
+		} {
+			cfg := good.cfg
+			tt.change(&cfg)
+			if _, err := cluster.New(cfg); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%s: New = %v, want %q", tt.name, err, tt.want)
+			}
+		}
+	})
 }

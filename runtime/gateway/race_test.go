@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"shield/runtime/shield"
@@ -182,7 +183,8 @@ func TestRouterMayCallBack(t *testing.T) {
 func TestCloseAtAnyMoment(t *testing.T) {
 	eachTransport(t, func(t *testing.T, transport string) {
 		for range 20 {
-			r := newRig(t, transport, nil)
+			// On a pipe a farewell and a client's write wait for each other.
+			r := newRig(t, transport, func(c *Config) { c.Limits.CloseTimeout = 20 * time.Millisecond })
 			var wg sync.WaitGroup
 			for range 3 {
 				wg.Go(func() {

@@ -146,6 +146,9 @@ func (n *pushNode) finish(routes *shield.RPCTable) {
 func (n *pushNode) push(at int) lua.LGFunction {
 	r := n.route
 	return func(L *lua.LState) int {
+		if luavm.Inert(L) {
+			return 0
+		}
 		ref, err := clientOrRef(L.Get(at))
 		if err != nil {
 			return refuse(L, err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,8 @@ import (
 
 	"shield/runtime/service"
 	"shield/runtime/shield"
+
+	lua "github.com/yuin/gopher-lua"
 )
 
 // sessions stands in for the gateways.
@@ -166,13 +169,16 @@ return M`}, func(c *service.Config) {
 
 // Notices are not counted against max_mailbox, frames are.
 func TestNoticesPassAFullMailbox(t *testing.T) {
+	var busy atomic.Bool
+	busy.Store(true)
 	n := newNode(t, scripts{"s.lua": `
 local M = {n = 0}
-function M.spin(ctx) local t0 = shield.monotonic() while shield.monotonic() - t0 < 50 do end end
+function M.spin(ctx) while shield.busy() do end end
 function M.on_client_bound() M.n = M.n + 1 end
 function M.move() end
 function M.get() return M.n end
 return M`}, func(c *service.Config) {
+		c.API.Shield["busy"] = func(L *lua.LState) int { L.Push(lua.LBool(busy.Load())); return 1 }
 		c.Routes = func() *shield.RPCTable {
 			return shield.NewRPCTable([]shield.RPCRoute{{ID: 20, Name: "move", Dir: shield.ClientToServer, Handler: "move"}})
 		}
@@ -196,7 +202,13 @@ return M`}, func(c *service.Config) {
 	if full != 3 {
 		t.Errorf("%d frames were refused, want 3", full)
 	}
+	busy.Store(false)
 	<-spun
+	for {
+		if _, err := n.call("s", "get"); shield.CodeOf(err) != shield.MailboxFull {
+			break // the two frames have been handled
+		}
+	}
 	n.want(`[5]`, "s", "get")
 }
 

@@ -87,6 +87,9 @@ func (s *Service) runInit(k *worker) {
 		s.log(slog.LevelError, "start failed: "+err.Message, slog.String("event", "crash"), slog.String("error", string(err.Code)), detail(err))
 		s.body.onPanic(k, t, "init", err.Message)
 		s.endWith(ending{failed: true, reason: "init"})
+		if !s.comesAgain() { // whoever hears of the failure may use the name at once
+			s.rt.reg.release(s)
+		}
 	} else {
 		s.log(slog.LevelDebug, "started", slog.String("event", "state"))
 	}

@@ -58,8 +58,8 @@ func (s *Service) Spawn(L *lua.LState, req SpawnRequest) (shield.Handle, *shield
 	s.await(L, w)
 	h, err := w.handle, w.err
 	if w.expired {
-		// The name comes back with the child's end, whatever it is doing.
 		child.endWith(ending{failed: true, reason: "spawn_timeout", stop: true})
+		s.rt.reg.release(child) // the name is free at once, whatever the child is doing
 		err = shield.Errorf(shield.SpawnTimeout, "spawn %s: on_init has not returned within %s; the late service is ended",
 			req.Module, time.Duration(deadline-now).Round(time.Millisecond))
 	}

@@ -34,6 +34,7 @@ type dialer struct {
 
 	first     chan struct{} // closed at the first verdict
 	firstOnce sync.Once
+	silent    chan struct{} // wakes the dialler when the node is offline on a link that still stands
 
 	// Owned by the owner.
 	id     shield.NodeID      // of whoever answered there last
@@ -55,7 +56,7 @@ func (c *Cluster) addDialer(addr string, id shield.NodeID, static bool) *dialer 
 		return nil
 	}
 	ctx, cancel := context.WithCancel(c.ctx)
-	d := &dialer{addr: addr, id: id, cancel: cancel, discovered: !static, first: make(chan struct{})}
+	d := &dialer{addr: addr, id: id, cancel: cancel, discovered: !static, first: make(chan struct{}), silent: make(chan struct{}, 1)}
 	o.dialers[addr] = d
 	if id == "" || o.members.byID[id] == nil {
 		o.members.placeholder(addr, c.now())
@@ -119,6 +120,35 @@ func (c *Cluster) linkedBy(cn *conn) {
 	}
 }
 
+// wentSilent makes the diallers of a node try again beside its link: the link may
+// be dead for good (an address that changed on the way), and nothing would tell.
+// If it is not, the peer refuses the second one.
+func (c *Cluster) wentSilent(cn *conn) {
+	for _, d := range c.own.dialers {
+		if d.leadsTo(cn) {
+			select {
+			case d.silent <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// standing finds the link to the node that d leads to, unless that node is
+// offline on it.
+func (c *Cluster) standing(d *dialer) *conn {
+	cn := c.linkTo(d)
+	if cn == nil {
+		return nil
+	}
+	cn.peer.mu.RLock()
+	defer cn.peer.mu.RUnlock()
+	if s := cn.peer.state; cn.alive() && (s == shield.Offline || s == shield.Removed) {
+		return nil
+	}
+	return cn
+}
+
 // linkTo finds the link to the node that d leads to.
 func (c *Cluster) linkTo(d *dialer) (cn *conn) {
 	c.ask(func() {
@@ -134,12 +164,14 @@ func (c *Cluster) linkTo(d *dialer) (cn *conn) {
 func (c *Cluster) keepDialling(ctx context.Context, d *dialer) {
 	delay := firstRedial
 	for ctx.Err() == nil {
-		if cn := c.linkTo(d); cn != nil {
+		if cn := c.standing(d); cn != nil {
 			d.settle()
 			c.civil.settle("dial " + d.addr)
 			delay = firstRedial
 			select {
 			case <-cn.link.Done():
+			case <-d.silent:
+				continue
 			case <-ctx.Done():
 				return
 			}

@@ -187,6 +187,33 @@ func TestCutAndHeal(t *testing.T) {
 	})
 }
 
+// A link that is dead for good, of which neither end hears, is replaced.
+func TestDeadLinkIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		defer w.close()
+		a := w.start("a", 1, 2)
+		b := w.start("b", 2)
+		a.wantStates(time.Second, "b online")
+		time.Sleep(3 * time.Second)
+		w.router.set(func(r *router) { r.buried, r.known = r.known, map[string]bool{} })
+		time.Sleep(9 * time.Second)
+		a.wantStates(4*time.Second, "b online")
+		b.wantStates(time.Second, "a online")
+		if got := a.reasons("b", shield.Offline); len(got) == 0 {
+			t.Error("the silence was not noticed")
+		}
+		if _, err := a.call(b, "echo", time.Second); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute)
+		a.wantStates(0, "b online")
+		if n := a.c.Counters(); n.Connections != 1 || n.Reconnects != 1 {
+			t.Errorf("counters %+v", n)
+		}
+	})
+}
+
 func TestOneWayCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)

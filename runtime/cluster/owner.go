@@ -178,6 +178,7 @@ func (c *Cluster) move(m *member, t trigger, reason string) {
 		p.mu.Unlock()
 		if m.state == shield.Offline && cn != nil {
 			c.failCalls(cn, m, cn.alive())
+			c.wentSilent(cn)
 		}
 	}
 	if !c.events.push(Event{Time: time.Now(), Node: m.id, Address: m.address, Epoch: m.epoch, From: from, To: m.state, Reason: m.reason}) {

@@ -134,7 +134,8 @@ func (c *Cluster) Send(e *shield.Envelope) error {
 }
 
 // Call is Send for an envelope that wants a reply; it sets e.CallID. w hears the
-// reply or the loss of the peer, once, unless Call failed or Cancel came first.
+// reply or the loss of the peer, once, unless Call failed or Cancel came first;
+// it may hear it before Call has returned.
 func (c *Cluster) Call(e *shield.Envelope, w shield.Waiter) (callID uint64, err error) {
 	p := c.peer(e.Target.Node)
 	if p == nil {

@@ -45,7 +45,7 @@ type world struct {
 
 func newWorld(t testing.TB, seed uint64) *world {
 	return &world{t: t, token: "0123456789abcdef", router: &router{
-		rng: rand.New(rand.NewPCG(seed, 2)), cut: map[[2]string]bool{}, down: map[string]bool{}, latency: 2 * time.Millisecond}}
+		rng: rand.New(rand.NewPCG(seed, 2)), known: map[string]bool{}, cut: map[[2]string]bool{}, down: map[string]bool{}, latency: 2 * time.Millisecond}}
 }
 
 // router decides what becomes of every packet.
@@ -61,12 +61,28 @@ type router struct {
 	latency time.Duration
 	packets int
 	bytes   int
+	// known are the connection ids that packets were sent to; once buried, their
+	// packets vanish: those connections are dead and nobody is told.
+	known  map[string]bool
+	buried map[string]bool
+}
+
+// connectionID is where a packet after the handshake goes.
+func connectionID(p []byte) string {
+	if len(p) < 9 || p[0]&0x80 != 0 {
+		return ""
+	}
+	return string(p[1:9])
 }
 
 func (r *router) SendPacket(p simnet.Packet) error {
 	r.mu.Lock()
 	from, to := p.From.String(), p.To.String()
 	drop := r.cut[[2]string{from, to}] || r.down[from] || r.down[to] || r.loss > 0 && r.rng.Float64() < r.loss
+	if id := connectionID(p.Data); id != "" {
+		drop = drop || r.buried[id]
+		r.known[id] = true
+	}
 	twice := r.dup > 0 && r.rng.Float64() < r.dup
 	r.packets++
 	r.bytes += len(p.Data)

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net"
 	"net/http"
@@ -167,3 +168,33 @@ level=INFO msg="session S epoch 1 -> 2: kick (logged in elsewhere), player ada, 
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func TestWebSocketInsideTLS(t *testing.T) {
+	serverTLS, roots := testTLS(t)
+	r := newRig(t, WebSocket, func(c *Config) { c.Listeners[0].TLS = serverTLS })
+	if got := r.Addrs()[0]; !strings.HasPrefix(got, "wss://127.0.0.1:") {
+		t.Errorf("Addrs() = %s, want wss", got)
+	}
+	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "localhost"}}
+	defer tr.CloseIdleConnections()
+	ws, _, err := websocket.Dial(context.Background(), r.Addrs()[0], &websocket.DialOptions{HTTPClient: &http.Client{Transport: tr}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := websocket.NetConn(context.Background(), ws, websocket.MessageBinary)
+	b := &bot{t: t, conn: conn, br: newReader(conn), f: r.format}
+	ref := r.login(b, "ada")
+	r.Push(&shield.Push{Client: ref, Route: rPos, Body: []byte("hi")})
+	b.want(rPos, "hi")
+	if err := r.CloseSession(ref, "bye"); err != nil {
+		t.Fatal(err)
+	}
+	b.wantClose("bye")
+	r.gone()
+
+	// A plain client is turned away, and the next one is served.
+	if _, _, err := websocket.Dial(context.Background(), "ws://"+r.listeners[0].Net.Addr().String(), nil); err == nil {
+		t.Error("a client without TLS gets in")
+	}
+	http.DefaultClient.CloseIdleConnections()
+}

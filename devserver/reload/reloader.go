@@ -23,6 +23,10 @@ import (
 // for five seconds before it is aborted.
 const turnTime = 8 * time.Second
 
+// listTime bounds how long asking every service for its files may take; each
+// answers between two turns.
+const listTime = 60 * time.Second
+
 // Node is one node whose services are reloaded.
 type Node struct {
 	ID      shield.NodeID
@@ -279,6 +283,8 @@ func label(l *service.Loaded) shield.Name {
 
 // each visits the services that run and forgets those that no longer do.
 func (rl *Reloader) each(ctx context.Context, visit func(*target, targetKey, *service.Loaded)) {
+	ctx, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
 	now := map[targetKey]*target{}
 	for _, n := range rl.cfg.Nodes() {
 		for _, l := range n.Runtime.Loaded(ctx) {

@@ -31,13 +31,15 @@ func (rl *Reloader) tell(rs []Result) {
 		nodes[r.Node] = true
 		took = max(took, r.Took)
 	}
-	first := rs[0]
 	what := strings.Join(sorted(files), ", ")
 	at := []any{"service", "reload", "event", "reload"}
-	switch first.Outcome {
-	case Reloaded, Undone:
-		rl.cfg.Log.Info(fmt.Sprintf("%s: %s gen %d -> %d (%s) in %d ms on %s", what, first.Service, first.From, first.To, first.Code,
-			took.Milliseconds(), count(len(nodes), "node")), append(at, "generation", first.To, "code", first.Code)...)
+	switch first := rs[0]; first.Outcome {
+	case Reloaded:
+		rl.cfg.Log.Info(fmt.Sprintf("%s: %s in %.1f ms on %s", what, steps(rs), float64(took.Microseconds())/1000, count(len(nodes), "node")),
+			append(at, "generation", first.To, "code", first.Code)...)
+	case Undone:
+		rl.cfg.Log.Info(fmt.Sprintf("%s undone: %s on %s; what is on disk is not loaded until it changes again", what, steps(rs), count(len(nodes), "node")),
+			append(at, "generation", first.To, "code", first.Code)...)
 	default:
 		for _, r := range rs {
 			if r.Outcome != HeldBack {
@@ -57,6 +59,21 @@ func (rl *Reloader) tell(rs []Result) {
 			}
 		}
 	}
+}
+
+// steps lists what each service went through: "room gen 4 -> 5 (a41f9c2)".
+func steps(rs []Result) string {
+	var all []string
+	for _, r := range rs {
+		s := fmt.Sprintf("%s gen %d -> %d (%s)", r.Service, r.From, r.To, r.Code)
+		if !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	if len(all) > 3 {
+		all = append(all[:3:3], fmt.Sprintf("and %d more", len(all)-3))
+	}
+	return strings.Join(all, ", ")
 }
 
 // Explain says why a service was not reloaded, where, and what to do, in a few

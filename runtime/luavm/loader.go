@@ -154,6 +154,10 @@ func syntaxError(path, src string, err error) *ScriptError {
 			e.Message += " near '" + clip(tok, 40) + "'"
 		}
 		e.SourceLine = sourceLine(src, e.Line)
+		// The scanner stands on the last character of the word by then.
+		if at := e.Column - len(pe.Token); at >= 0 && e.Column <= len(e.SourceLine) && e.SourceLine[at:e.Column] == pe.Token {
+			e.Column = at + 1
+		}
 		return e
 	}
 	lines := strings.Split(strings.TrimRight(src, "\n"), "\n")

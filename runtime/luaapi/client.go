@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"shield/runtime/luavm"
 	"shield/runtime/shield"
 	"shield/runtime/value"
 

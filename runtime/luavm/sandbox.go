@@ -26,7 +26,6 @@ type libraries struct {
 	inert      *lua.LTable                 // shield in a scratch VM
 	next       *lua.LFunction
 	ipairsNext *lua.LFunction
-	nothing    *lua.LFunction
 
 	shared map[*lua.LTable]struct{}  // every table above
 	twins  map[lua.LValue]lua.LValue // inert -> live; see reload.go
@@ -40,7 +39,6 @@ func newLibraries(w *World) (*libraries, error) {
 		standIn: map[*lua.LTable]*lua.LTable{}, locked: map[*lua.LTable]*lua.LTable{}}
 	l.thread = &lua.LState{}
 	l.ipairsNext = T.NewFunction(ipairsNext)
-	l.nothing = T.NewFunction(func(*lua.LState) int { return 0 })
 	for name, lib := range map[string]Lib{
 		"string": stringLib(), "table": tableLib(), "math": mathLib(), "coroutine": coroutineLib(),
 		"os": osLib(w), "utf8": utf8Lib(), "debug": debugLib(),
@@ -172,7 +170,8 @@ func (l *libraries) lock(T *lua.LState, path string, lib Lib) (*lua.LTable, erro
 }
 
 // inertLib is lib for a scratch VM: loading a new version of a script must not
-// reach the live world. What a script only computes with stays.
+// reach the live world. What a script only computes with stays, and so does a
+// Resolver: a file may keep what it gives in a local.
 func inertLib(lib Lib, pure []string, path string) Lib {
 	out := maps.Clone(lib)
 	for key, v := range lib {
@@ -187,8 +186,6 @@ func inertLib(lib Lib, pure []string, path string) Lib {
 		switch v := v.(type) {
 		case Lib:
 			out[key] = inertLib(v, pure, name)
-		case Resolver:
-			out[key] = Resolver(func(L *lua.LState, key string) lua.LValue { return VMOf(L).world.libs.nothing })
 		case func(*lua.LState) int, lua.LGFunction, *lua.LFunction:
 			out[key] = hold
 		}

@@ -97,6 +97,9 @@ func VMOf(L *lua.LState) *VM {
 // OwnerOf finds the owner of the VM whose Lua calls a Go function.
 func OwnerOf(L *lua.LState) any { return VMOf(L).cfg.Owner }
 
+// Inert reports whether a Go function is called from a scratch VM.
+func Inert(L *lua.LState) bool { return VMOf(L).cfg.Inert }
+
 // TurnOf gives the Data of the Call that is running, also from inside a
 // coroutine that an earlier turn created.
 func TurnOf(L *lua.LState) any {

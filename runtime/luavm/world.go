@@ -45,7 +45,8 @@ type Lib map[string]any
 const Missing = ""
 
 // Resolver answers for a key that a Lib does not hold. It runs in the VM that
-// asks.
+// asks. In a scratch VM too: the functions it gives must then do nothing, which
+// Inert tells them.
 type Resolver func(L *lua.LState, key string) lua.LValue
 
 // Config says how the VMs of a World are built. Zero values are defaults.

@@ -135,7 +135,7 @@ func TestNegativeNumbersArePositional(t *testing.T) {
 }
 
 func TestInterruptsCancelThenLeave(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	signals := make(chan os.Signal, 2)
 	left := make(chan int, 1)
 	io := &IO{Signals: signals, Exit: func(code int) { left <- code }}
@@ -153,7 +153,7 @@ func TestInterruptsCancelThenLeave(t *testing.T) {
 }
 
 func TestTakenSignalsDoNotCancel(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	signals := make(chan os.Signal, 2)
 	io := &IO{Signals: signals, Exit: func(int) { t.Error("Exit was called") }}
 	ctx, cancel := context.WithCancelCause(t.Context())

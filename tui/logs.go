@@ -186,9 +186,6 @@ func (l *logPane) moveTo(i int) {
 	l.cur = i
 }
 
-// end goes to the newest line and follows it.
-func (l *logPane) end() { l.follow() }
-
 // nextTrouble moves to the next line that warns, round the end.
 func (l *logPane) nextTrouble() bool {
 	rows := l.view()

@@ -221,6 +221,8 @@ func (rl *Reloader) bring(ctx context.Context, removed map[string]bool, want fun
 			})
 		})
 		switch {
+		case errors.Is(err, shield.ServiceDead):
+			// It has ended meanwhile; whatever starts in its place reads the files.
 		case err != nil:
 			rl.stale[k] = true
 			results = append(results, c.result(Failed, err))
@@ -237,9 +239,11 @@ func (rl *Reloader) bring(ctx context.Context, removed map[string]bool, want fun
 	var swapped []targetKey
 	for _, g := range groups(changes) {
 		rs := rl.group(ctx, g)
-		for i, c := range g {
-			if rs[i].Outcome == Reloaded {
-				swapped = append(swapped, c.key)
+		for _, r := range rs {
+			for _, c := range g {
+				if r.Outcome == Reloaded && r.Node == c.key.node && r.ID == c.key.id {
+					swapped = append(swapped, c.key)
+				}
 			}
 		}
 		rl.tell(rs)
@@ -348,7 +352,7 @@ func groups(changes []*change) [][]*change {
 }
 
 // group reloads what belongs together: first every service is tried, then all
-// are swapped, or none.
+// are swapped, or none. One that ends meanwhile is none of them any more.
 func (rl *Reloader) group(ctx context.Context, g []*change) []Result {
 	for i, c := range g {
 		if c.bad != nil {
@@ -360,37 +364,49 @@ func (rl *Reloader) group(ctx context.Context, g []*change) []Result {
 			err := rl.within(ctx, func(ctx context.Context) error {
 				return c.t.ask(ctx, func(w *service.Swapping) error { return c.t.check(w, saved{rl}) })
 			})
-			if err != nil {
+			if err != nil && !errors.Is(err, shield.ServiceDead) {
 				return rl.fail(g, i, err)
 			}
 		}
 	}
-	results := make([]Result, len(g))
+	var results []Result
 	for i, c := range g {
-		var out *Outcome
-		var took time.Duration
-		err := rl.within(ctx, func(ctx context.Context) error {
-			return c.t.turn(ctx, func(w *service.Swapping) (err error) {
-				began := time.Now()
-				out, err = c.t.swap(w, saved{rl}, c.paths)
-				took = time.Since(began)
-				return err
-			})
-		})
-		if err != nil {
+		r, err := rl.swap(ctx, c)
+		switch {
+		case errors.Is(err, shield.ServiceDead):
+		case err != nil:
 			rl.goBack(ctx, g[:i])
 			return rl.fail(g, i, err)
+		default:
+			results = append(results, r)
 		}
-		r := c.result(Reloaded, nil)
-		now := c.t.last.Code()
-		r.To, r.Code, r.Took, r.Warnings = now.Generation, now.Hash, took, out.Warnings
-		for _, line := range out.NotRun {
-			r.Warnings = append(r.Warnings, line+restartHint(c.name))
-		}
-		results[i] = r
 	}
 	rl.accept(g)
 	return results
+}
+
+// swap makes one service run its new code.
+func (rl *Reloader) swap(ctx context.Context, c *change) (Result, error) {
+	var out *Outcome
+	var took time.Duration
+	err := rl.within(ctx, func(ctx context.Context) error {
+		return c.t.turn(ctx, func(w *service.Swapping) (err error) {
+			began := time.Now()
+			out, err = c.t.swap(w, saved{rl}, c.paths)
+			took = time.Since(began)
+			return err
+		})
+	})
+	if err != nil {
+		return Result{}, err
+	}
+	r := c.result(Reloaded, nil)
+	now := c.t.last.Code()
+	r.To, r.Code, r.Took, r.Warnings = now.Generation, now.Hash, took, out.Warnings
+	for _, line := range out.NotRun {
+		r.Warnings = append(r.Warnings, line+restartHint(c.name))
+	}
+	return r, nil
 }
 
 // goBack undoes the swaps of a group that could not be finished. It happens
@@ -403,7 +419,7 @@ func (rl *Reloader) goBack(ctx context.Context, done []*change) {
 				return err
 			})
 		})
-		if err != nil {
+		if err != nil && !errors.Is(err, shield.ServiceDead) {
 			rl.cfg.Log.Error("a reload could not be taken back: "+err.Error(), "service", string(c.name), "node", string(c.key.node), "event", "reload")
 		}
 	}
@@ -445,90 +461,6 @@ func (rl *Reloader) fail(g []*change, culprit int, err error) []Result {
 			results[i] = c.result(HeldBack, fmt.Errorf("%s needs the same files and can't take them: %w", g[culprit].name, err))
 		}
 	}
-	return results
-}
-
-// Undo puts back what the last round swapped, or the last swap of the named
-// services.
-func (rl *Reloader) Undo(ctx context.Context, names ...shield.Name) []Result {
-	rl.round.Lock()
-	defer rl.round.Unlock()
-	var results []Result
-	rl.each(ctx, func(t *target, k targetKey, l *service.Loaded) {
-		if !named(l, names) || len(names) == 0 && !slices.Contains(rl.last, k) {
-			return
-		}
-		c := &change{t: t, key: k, name: label(l), from: l.Code}
-		runs := map[string]string{}
-		var lost []string
-		var warnings []string
-		err := rl.within(ctx, func(ctx context.Context) error {
-			return t.turn(ctx, func(w *service.Swapping) error {
-				out, gone, err := t.undo(w)
-				if err != nil {
-					return err
-				}
-				lost, warnings = gone, out.Warnings
-				for _, m := range w.VM().Modules() {
-					runs[m.Path] = m.Code.Source
-				}
-				return nil
-			})
-		})
-		c.paths = t.changed
-		if err != nil {
-			results = append(results, c.result(Failed, err))
-			return
-		}
-		rl.hold(t.changed, runs)
-		r := c.result(Undone, nil)
-		now := t.last.Code()
-		r.To, r.Code, r.Lost, r.Warnings = now.Generation, now.Hash, lost, warnings
-		results = append(results, r)
-	})
-	rl.last = nil
-	sortResults(results)
-	rl.tell(results)
-	return results
-}
-
-// hold makes paths run what runs has, until their content changes on disk.
-func (rl *Reloader) hold(paths []string, runs map[string]string) {
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	for _, p := range paths {
-		if f := rl.disk.File(p); f != nil {
-			rl.held[p] = f.Hash
-			rl.runs[p] = runs[p]
-		}
-	}
-}
-
-// Restart starts the named services afresh with what is on disk: their state is
-// gone.
-func (rl *Reloader) Restart(ctx context.Context, names ...shield.Name) []Result {
-	rl.round.Lock()
-	defer rl.round.Unlock()
-	var results []Result
-	rl.each(ctx, func(t *target, k targetKey, l *service.Loaded) {
-		if len(names) == 0 || !named(l, names) {
-			return
-		}
-		rl.mu.Lock()
-		for _, p := range l.Paths {
-			delete(rl.runs, p)
-			delete(rl.held, p)
-		}
-		rl.mu.Unlock()
-		c := &change{t: t, key: k, name: label(l), from: l.Code, paths: l.Paths}
-		if _, err := t.node.Runtime.Restart(ctx, l.ID, "reload --restart"); err != nil {
-			results = append(results, c.result(Failed, err))
-			return
-		}
-		delete(rl.stale, k)
-		results = append(results, c.result(Restarted, nil))
-	})
-	sortResults(results)
 	return results
 }
 

@@ -87,7 +87,7 @@ func (r *Runtime) Ingress(in *shield.Ingress) error {
 		return derr
 	}
 	m := message{kind: kindClient, method: route.Handler, trace: in.Trace, job: &job{client: in.Client, route: route.Name}}
-	m.args.Add(body)
+	m.args.AddPlain(body)
 	if err := s.post(&m); err != nil {
 		return err
 	}

@@ -199,6 +199,12 @@ func TestGoValues(t *testing.T) {
 			t.Errorf("PayloadOf(%T) = %v, want encode_failed with %q", tt.in, err, tt.want)
 		}
 	}
+	var plain Payload
+	plain.AddPlain(lua1(t, `return {1}`)[0])
+	plain.AddPlain(nil)
+	if plain.Refs() || plain.Len() != 2 || plain.At(1) != lua.LNil {
+		t.Errorf("AddPlain gives %d values, refs %v", plain.Len(), plain.Refs())
+	}
 	p, err := PayloadOf(1, nil, "x", []any{shield.Handle{ID: 1}}, nil)
 	if err != nil || p.Len() != 5 || !p.Refs() {
 		t.Fatalf("PayloadOf = %d values, refs %v, %v", p.Len(), p.Refs(), err)

@@ -56,6 +56,15 @@ func (p *Payload) Add(v lua.LValue) {
 	p.put(v)
 }
 
+// AddPlain is Add for a value that holds no handle and no client ref, such as
+// what a Codec decodes: the receiver has nothing to intern.
+func (p *Payload) AddPlain(v lua.LValue) {
+	if v == nil {
+		v = lua.LNil
+	}
+	p.put(v)
+}
+
 // mayHoldRefs errs to the safe side for tables.
 func mayHoldRefs(v lua.LValue) bool {
 	switch v := v.(type) {

@@ -252,6 +252,43 @@ return M`,
 	n.want(`[false,"node_offline"]`, "a", "sent", "node-2:room", "echo")
 }
 
+// What a service takes does not depend on where the message comes from.
+func TestLocalAndRemoteTakeTheSame(t *testing.T) {
+	ask := `
+local M = {}
+function M.go(ctx, to)
+  local codes = {}
+  for i, v in ipairs{("x"):rep(90), ("x"):rep(110), {a = {}, b = {1, 2, {}}}, print, {[1.5] = 1}, {[true] = 1}, shield.null, {shield.self()}, 0/0, 2^53} do
+    local ok, e = shield.call(to, "echo", v)
+    codes[i] = ok and type(e) or e.code
+  end
+  local ok, big = shield.call(to, "big")
+  return codes, ok, #big
+end
+return M`
+	echo := `local M = {} function M.echo(ctx, v) return v end function M.big() return ("x"):rep(1500000) end return M`
+	p := &pair{nodes: map[shield.NodeID]*node{}, down: map[shield.NodeID]bool{}, calls: map[uint64]*pairCall{}}
+	for _, id := range []shield.NodeID{"node-2", "node-1"} {
+		n := newNode(t, scripts{"ask.lua": ask, "echo.lua": echo}, func(c *service.Config) {
+			c.Node, c.Remote = id, &end{p, id}
+			c.Limits.MaxMessageSize = 2 << 20
+		})
+		n.start(service.Spec{Name: "ask", Script: "ask.lua", Instances: 1},
+			service.Spec{Name: "echo", Script: "echo.lua", Instances: 1, Limits: service.Limits{MaxMessageSize: 100}},
+			service.Spec{Name: "big", Script: "echo.lua", Instances: 1})
+		p.mu.Lock()
+		p.nodes[id] = n
+		p.mu.Unlock()
+	}
+	for _, to := range []string{"echo", "big"} {
+		local, err := p.nodes["node-1"].call("ask", "go", to)
+		if err != nil {
+			t.Error(err)
+		}
+		p.nodes["node-1"].want(local, "ask", "go", "node-2:"+to)
+	}
+}
+
 func TestDeliverChecks(t *testing.T) {
 	_, n, n2 := newPair(t, scripts{"1/a.lua": `return {}`, "2/b.lua": `return {m = function() end}`})
 	h, _ := n2.Lookup("b")

@@ -77,6 +77,11 @@ func (s *Service) post(m *message) *shield.Error {
 		s.mu.Unlock()
 		return s.deadError()
 	}
+	if m.args.Size() > s.lim.MaxMessageSize {
+		s.mu.Unlock()
+		s.rt.count.messageTooLarge.Add(1)
+		return shield.Errorf(shield.MessageTooLarge, "%s takes messages of %d bytes (limits.max_message_size), this one has %d", s.label(), s.lim.MaxMessageSize, m.args.Size())
+	}
 	if m.kind.counted() && s.box.counted >= s.lim.MaxMailbox {
 		s.mu.Unlock()
 		s.rt.count.mailboxFull.Add(1)

@@ -112,7 +112,7 @@ type farWait struct {
 func (f *farWait) Done(result []byte, err *shield.Error) {
 	var p value.Payload
 	if err == nil {
-		if derr := value.Decode(&p, result, 0); derr != nil {
+		if derr := value.Decode(&p, result, len(result)); derr != nil {
 			err = shield.AsError(derr, shield.DecodeError)
 		}
 	}

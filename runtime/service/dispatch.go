@@ -108,7 +108,10 @@ func (s *Service) dispatch(k *worker, m *message) {
 		s.timerDone(m.timer, err != nil)
 	}
 	if err != nil {
-		err = s.failed(k, t, m, err)
+		if err = s.failed(k, t, m, err); k.lost { // one of its hooks never came back
+			s.reply(k, m, err)
+			return
+		}
 	} else if m.kind != kindTurn {
 		s.errors = 0
 	}

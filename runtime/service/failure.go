@@ -62,11 +62,14 @@ func (s *Service) failed(k *worker, t *Turn, m *message, err *shield.Error) *shi
 		}
 		return err
 	}
+	var p panicked
+	if t.Kind == TurnEval && err.Code != shield.MemoryLimit && !asPanicked(err, &p) {
+		return err // whoever asked sees it; the service has done nothing wrong
+	}
 	s.report(t, err)
-	if s.has("on_error") && t.Kind != TurnExit && err.Code != shield.MemoryLimit {
+	if s.has("on_error") && t.Kind <= TurnReload && err.Code != shield.MemoryLimit {
 		s.body.onError(k, t, err)
 	}
-	var p panicked
 	switch {
 	case k.lost:
 	case err.Code == shield.MemoryLimit:
@@ -75,7 +78,7 @@ func (s *Service) failed(k *worker, t *Turn, m *message, err *shield.Error) *shi
 	case asPanicked(err, &p):
 		s.body.onPanic(k, t, "explicit", p.reason)
 		s.endWith(ending{failed: true, reason: "panic"})
-	case t.Kind == TurnEval || t.Kind == TurnShutdown || t.Kind == TurnExit:
+	case t.Kind > TurnReload:
 	default:
 		if s.errors++; s.errors >= s.lim.MaxErrors {
 			s.errors = 0

@@ -15,7 +15,8 @@ type startup struct {
 	args    []byte // encoded; what shield.spawn was given, nil for none
 	static  bool   // started by Start: its row stays when it has failed for good
 	trace   shield.TraceID
-	retries int // incarnations that failed in a row
+	retries int              // incarnations that failed in a row
+	order   shield.ServiceID // id of the first incarnation: the order of the start
 	// begun hears once how on_init went, while the service holds its baton.
 	begun func(*Service, *shield.Error)
 	next  func(*Service, *shield.Error) // begun of the next incarnation; guarded by s.mu
@@ -34,6 +35,9 @@ type ending struct {
 func (r *Runtime) create(spec *Spec, name shield.Name, st startup, from *Service) (*Service, *shield.Error) {
 	s := &Service{rt: r, spec: spec, name: name, start: st, lim: spec.Limits.or(r.limits), done: make(chan struct{}), slot: -1}
 	s.handle = shield.Handle{Node: r.cfg.Node, Epoch: r.cfg.Epoch, ID: r.reg.next()}
+	if s.start.order == 0 {
+		s.start.order = s.handle.ID
+	}
 	self := s.handle
 	s.self = &self
 	if from != nil {
@@ -85,7 +89,9 @@ func (s *Service) runInit(k *worker) {
 		s.rt.count.errors.Add(1)
 		s.count.errors.Add(1)
 		s.log(slog.LevelError, "start failed: "+err.Message, slog.String("event", "crash"), slog.String("error", string(err.Code)), detail(err))
-		s.body.onPanic(k, t, "init", err.Message)
+		if s.body.onPanic(k, t, "init", err.Message); k.lost {
+			return
+		}
 		s.endWith(ending{failed: true, reason: "init"})
 		if !s.comesAgain() { // whoever hears of the failure may use the name at once
 			s.rt.reg.release(s)

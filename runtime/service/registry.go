@@ -214,6 +214,14 @@ func (r *registry) services() []*Service {
 	return all
 }
 
+// newestFirst lists all services in the reverse of the order they were first
+// started in, restarts disregarded.
+func (r *registry) newestFirst() []*Service {
+	all := r.services()
+	sort.SliceStable(all, func(i, j int) bool { return all[i].start.order > all[j].start.order })
+	return all
+}
+
 func (r *registry) published() (rows []Published, version uint64) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -232,7 +232,11 @@ func (r *Runtime) admit(specs []Spec) ([]*Spec, error) {
 	var problems []error
 	for i := range specs {
 		spec := specs[i]
-		if err := shield.CheckPublicName(string(spec.Name)); err != nil {
+		longest := string(spec.Name)
+		if spec.Instances > 1 {
+			longest = fmt.Sprintf("%s.%d", longest, spec.Instances)
+		}
+		if err := shield.CheckPublicName(longest); err != nil {
 			problems = append(problems, err)
 			continue
 		}
@@ -315,9 +319,8 @@ func (o *orderer) hint(name shield.Name) string {
 func (r *Runtime) Drain(ctx context.Context) error {
 	r.draining.Store(true)
 	var problems []error
-	all := r.reg.services()
-	for i := len(all) - 1; i >= 0; i-- {
-		if err := all[i].shutDown(ctx, "stop"); err != nil {
+	for _, s := range r.reg.newestFirst() {
+		if err := s.shutDown(ctx, "stop"); err != nil {
 			problems = append(problems, err)
 		}
 	}
@@ -333,9 +336,8 @@ func (r *Runtime) Stop(ctx context.Context) error {
 	r.reg.close()
 	r.cancelDelayed()
 	var problems []error
-	all := r.reg.services()
-	for i := len(all) - 1; i >= 0; i-- {
-		if err := all[i].stop(ctx, ending{reason: "stop", stop: true}); err != nil {
+	for _, s := range r.reg.newestFirst() {
+		if err := s.stop(ctx, ending{reason: "stop", stop: true}); err != nil {
 			problems = append(problems, err)
 		}
 	}

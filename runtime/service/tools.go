@@ -59,7 +59,7 @@ func (c *toolCall) answer(from *Service, results *value.Payload, err *shield.Err
 // Done makes a toolCall a shield.Waiter.
 func (c *toolCall) Done(result []byte, err *shield.Error) {
 	if err == nil {
-		if derr := value.Decode(&c.values, result, 0); derr != nil {
+		if derr := value.Decode(&c.values, result, len(result)); derr != nil {
 			err = shield.AsError(derr, shield.DecodeError)
 		}
 	}

@@ -230,6 +230,7 @@ func (n *testNode) crash() {
 	cancel()
 	_ = n.c.Close(ctx)
 	n.dead = true
+	time.Sleep(time.Microsecond) // until the router has swallowed the last packet
 	n.w.router.set(func(r *router) { delete(r.down, n.addr) })
 }
 

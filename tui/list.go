@@ -271,6 +271,9 @@ func (l *list[T]) setSize(w, h int) {
 	if w != l.w {
 		clear(l.widths)
 	}
+	if l.h == 0 { // it was not on the screen yet
+		l.top = 0
+	}
 	l.w, l.h = w, h
 	l.scroll()
 }

@@ -71,7 +71,7 @@ func TestPictures(t *testing.T) {
 
 const (
 	cellW = 8
-	cellH = 17
+	cellH = 16
 )
 
 // svg draws a screen. Every run of cells of one look is a text of its own, as
@@ -80,7 +80,7 @@ func svg(content string, w, h int, th *theme.Theme) string {
 	em := vt.NewEmulator(w, h)
 	_, _ = em.Write([]byte(strings.ReplaceAll(content, "\n", "\r\n"))) // an emulator takes everything
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace" font-size="13.2">`+"\n",
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace" font-size="13.3">`+"\n",
 		w*cellW+24, h*cellH+24)
 	fmt.Fprintf(&b, `<rect width="100%%" height="100%%" rx="8" fill="%s"/>`+"\n", th.Background)
 	for y := range h {
@@ -125,7 +125,7 @@ func svgRun(b *strings.Builder, em *vt.Emulator, x, y, w int, th *theme.Theme) i
 		if first.Width <= 1 {
 			length = len([]rune(s)) * cellW
 		}
-		fmt.Fprintf(b, `<text x="%d" y="%d" fill="%s"%s textLength="%d" xml:space="preserve">%s</text>`+"\n", left, top+13, fg, weight, length, html.EscapeString(s))
+		fmt.Fprintf(b, `<text x="%d" y="%d" fill="%s"%s textLength="%d" xml:space="preserve">%s</text>`+"\n", left, top+12, fg, weight, length, html.EscapeString(s))
 	}
 	return n
 }

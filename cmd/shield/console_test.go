@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	stdio "io"
 	"os"
 	"os/exec"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/charmbracelet/x/vt"
 	"github.com/creack/pty"
+
+	"shield/tui"
 )
 
 // ptyConsole is the real console on a pseudo-terminal with an emulator behind it.
@@ -227,5 +230,35 @@ func TestConsoleRecordsAndPlays(t *testing.T) {
 	p.types("\x03")
 	if exit := p.wait(); exit != exitOK {
 		t.Errorf("exit %d after ctrl-c in the console, want 0", exit)
+	}
+}
+
+// broken is a source with a fault in it.
+type broken struct{}
+
+func (broken) Watch(context.Context, func(tui.Event)) error { panic("boom") }
+
+// TestConsoleCrash: a fault of ours gives the terminal back, writes what is known
+// into the project and ends with 70.
+func TestConsoleCrash(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "shield.yaml"), []byte("services: []\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	io := &IO{Out: &out, Err: &errs, Dir: dir, Color: "never", Environ: []string{"TERM=xterm-256color", "LC_ALL=C.UTF-8"}, Exit: func(int) {}}
+	err := showConsole(t.Context(), io, tui.Config{Source: broken{}, Width: 80, Height: 24})
+	if exit := exitOf(t.Context(), err); exit != exitInternal {
+		t.Errorf("exit %d (%v), want 70", exit, err)
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, ".shield", "crash-*.txt")) // the pattern is ours
+	if len(files) != 1 || !strings.Contains(errs.String(), files[0]) {
+		t.Fatalf("crash files %v, said %q", files, errs.String())
+	}
+	if b, err := os.ReadFile(files[0]); err != nil || !strings.Contains(string(b), "boom") || !strings.Contains(string(b), "broken.Watch") {
+		t.Errorf("the crash file holds %q, %v", b, err)
+	}
+	if s := out.String(); strings.Contains(s, "\x1b[?1049h") && strings.LastIndex(s, "\x1b[?1049l") < strings.LastIndex(s, "\x1b[?1049h") {
+		t.Error("the alternate screen is still on")
 	}
 }

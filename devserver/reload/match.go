@@ -73,7 +73,7 @@ func (s *swap) pairClasses(f *fileSwap) {
 		lv, _ := f.live.at(p.old.place)
 		ft, ok1 := fv.(*lua.LTable)
 		lt, ok2 := lv.(*lua.LTable)
-		if ok1 && ok2 && s.pairs[ft] == nil && s.inPlace(f, p, lt) && !s.known(ft) {
+		if ok1 && ok2 && s.pairs[ft] == nil && s.inPlace(f, p, lt) && !s.known(f, ft) {
 			s.pairs[ft] = lt
 			s.stays[lt] = true
 			f.moved[p.new.place.key()] = lt
@@ -99,9 +99,9 @@ func (s *swap) inPlace(f *fileSwap, p slotPlan, t *lua.LTable) bool {
 
 // known reports whether a fresh table is another module's value, which has a
 // live table of its own.
-func (s *swap) known(t *lua.LTable) bool {
+func (s *swap) known(own *fileSwap, t *lua.LTable) bool {
 	for _, f := range s.files {
-		if f.new.Value == t && f.old != nil {
+		if f != own && f.new.Value == t && f.old != nil {
 			return true
 		}
 	}

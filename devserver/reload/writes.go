@@ -188,9 +188,12 @@ func (f *fileSwap) newPlace(p place) (place, bool) {
 	return place{root: f.plan.New.placeOf(n).root, keys: p.keys}, true
 }
 
-// planMethods covers functions that no line of their own puts into a table:
-// copied by a mixin, made in a loop. New ones appear, gone ones go.
+// planMethods covers functions that no line of their own puts into a table: made
+// by a factory or a class library, made in a loop, copied by a mixin. New ones
+// appear, gone ones go. What a top-level call hands to somebody else's table is
+// not run again, so it is not here either.
 func (s *swap) planMethods() {
+	looped := s.dynamicTables()
 	for fv, lv := range s.pairs {
 		f, ok1 := fv.(*lua.LTable)
 		l, ok2 := lv.(*lua.LTable)
@@ -202,10 +205,15 @@ func (s *swap) planMethods() {
 			if !ok || fn.IsG || l.RawGet(k) != lua.LNil || s.barred[fieldRef{f, k}] {
 				return
 			}
-			if o, known := s.ownerOf(fn, s.byNew); known && !o.file.same && o.fn.slot == "" || known && s.copied(fn, f, k) {
+			o, known := s.ownerOf(fn, s.byNew)
+			made := known && !o.file.same && o.fn.slot == "" && o.fn.parent != nil && o.fn.parent.id != 0
+			if made || known && looped[l] && (o.fn.slot == "" || s.copied(o, f)) {
 				s.writes = append(s.writes, write{table: l, key: k, value: s.move(fn, describeKey(k))})
 			}
 		})
+		if !looped[l] {
+			continue
+		}
 		l.ForEach(func(k, v lua.LValue) {
 			fn, ok := v.(*lua.LFunction)
 			if !ok || fn.IsG || f.RawGet(k) != lua.LNil {
@@ -219,18 +227,38 @@ func (s *swap) planMethods() {
 	}
 }
 
-// copied reports whether a function that has a line of its own is also in
-// another table, under key k, because the new code put it there.
-func (s *swap) copied(fn *lua.LFunction, in *lua.LTable, k lua.LValue) bool {
-	o, _ := s.ownerOf(fn, s.byNew)
+// dynamicTables are the live tables into which top-level lines of a changed file
+// write under keys that only running them tells.
+func (s *swap) dynamicTables() map[*lua.LTable]bool {
+	all := map[*lua.LTable]bool{}
+	for _, f := range s.files {
+		if f.plan == nil || f.same {
+			continue
+		}
+		for _, p := range f.plan.slots {
+			switch {
+			case p.old != nil && p.old.dynamic:
+				if t := f.live.table(p.old.place); t != nil {
+					all[t] = true
+				}
+			case p.new != nil && p.new.dynamic:
+				if t := s.under(f, p); t != nil {
+					all[t] = true
+				}
+			}
+		}
+	}
+	return all
+}
+
+// copied reports whether a function that has a line of its own for another table
+// is in this one because the new code put it there too.
+func (s *swap) copied(o owner, in *lua.LTable) bool {
 	if o.file.plan == nil || o.file.same {
 		return false
 	}
 	sl := o.file.new.Shape.byKey[o.fn.slot]
-	if sl == nil || len(sl.place.keys) == 0 {
-		return false
-	}
-	return o.file.fresh.table(sl.place) != in
+	return sl != nil && len(sl.place.keys) > 0 && o.file.fresh.table(sl.place) != in
 }
 
 // refreshModules repeats in other files what a module's value became, where it

@@ -61,7 +61,7 @@ type Cluster struct {
 type owned struct {
 	members  *members
 	dialers  map[string]*dialer
-	incoming map[shield.NodeID]int // accepted handshakes that wait for hello_fin
+	incoming map[shield.NodeID]waiting // accepted handshakes that wait for hello_fin
 	replays  *replays
 	hellos   map[[wire.NonceSize]byte]struct{} // our own, under way: tells a connection to ourselves
 	stopping bool
@@ -93,7 +93,7 @@ func New(cfg Config) (*Cluster, error) {
 		done:      make(chan struct{}),
 		events:    newEvents(),
 		own: owned{
-			members: newMembers(), dialers: map[string]*dialer{}, incoming: map[shield.NodeID]int{},
+			members: newMembers(), dialers: map[string]*dialer{}, incoming: map[shield.NodeID]waiting{},
 			replays: newReplays(), hellos: map[[wire.NonceSize]byte]struct{}{},
 		},
 	}

@@ -38,7 +38,7 @@ type dialer struct {
 
 	// Owned by the owner.
 	id     shield.NodeID      // of whoever answered there last
-	linked bool               // a dial is under way that has reached a node
+	linked time.Duration      // since when a dial that has reached a node is under way; 0 = none
 	giveUp context.CancelFunc // of a dial under way that has reached nobody yet; or nil
 }
 
@@ -78,11 +78,18 @@ func (c *Cluster) dropDialer(d *dialer) {
 	}
 }
 
+// underWay reports whether a handshake that began at since (0 = none) can be
+// believed to go on. One that takes longer may have lost its other end, which
+// must not keep a node out that has restarted meanwhile.
+func (c *Cluster) underWay(since time.Duration) bool {
+	return since != 0 && c.now()-since < pingLimit
+}
+
 // dialling reports whether a dial of ours has reached the node that dialled us
 // from remote.
 func (c *Cluster) dialling(id *wire.Identity, remote net.Addr) bool {
 	for _, d := range c.own.dialers {
-		if !d.linked {
+		if !c.underWay(d.linked) {
 			continue
 		}
 		if d.id == id.Node || d.addr == id.Address || sameAddr(d.addr, remote) {
@@ -242,14 +249,19 @@ func (c *Cluster) dialOnce(ctx context.Context, d *dialer) error {
 	defer cancel()
 	c.ask(func() { d.giveUp = cancel })
 	l, err := c.reach(dialCtx, d.addr)
-	c.ask(func() { d.giveUp, d.linked = nil, err == nil })
+	c.ask(func() {
+		d.giveUp = nil
+		if err == nil {
+			d.linked = max(c.now(), 1)
+		}
+	})
 	if err != nil {
 		return err
 	}
 	slow := time.AfterFunc(handshakeLimit, func() { l.Close("the handshake took too long") })
 	cn, err := c.introduce(l, d)
 	slow.Stop()
-	c.ask(func() { d.linked = false })
+	c.ask(func() { d.linked = 0 })
 	if err != nil {
 		l.Close(err.Error())
 		return err

@@ -124,6 +124,12 @@ type incoming struct {
 	remote   net.Addr // of the link
 }
 
+// waiting counts a node's accepted handshakes that have not ended.
+type waiting struct {
+	n     int
+	since time.Duration // of the last one
+}
+
 // examine judges an identity on the owner's goroutine. holder is a link with the
 // same id that has to be pinged first.
 func (c *Cluster) examine(id *wire.Identity, in incoming, dead *conn) (v wire.Verdict, holder *conn) {
@@ -157,11 +163,11 @@ func (c *Cluster) examine(id *wire.Identity, in incoming, dead *conn) (v wire.Ve
 	if in.accepted && id.Node > c.cfg.Node && c.dialling(id, in.remote) {
 		return refuse(wire.RefuseSimultaneous, "this node is dialling yours"), nil
 	}
-	if !in.accepted && id.Node < c.cfg.Node && o.incoming[id.Node] > 0 {
+	if !in.accepted && id.Node < c.cfg.Node && c.underWay(o.incoming[id.Node].since) {
 		return refuse(wire.RefuseSimultaneous, "yours is dialling this node"), nil
 	}
 	if in.accepted {
-		o.incoming[id.Node]++
+		o.incoming[id.Node] = waiting{o.incoming[id.Node].n + 1, max(c.now(), 1)}
 	}
 	return v, nil
 }
@@ -221,7 +227,9 @@ func (c *Cluster) greet(l Link) {
 }
 
 func (c *Cluster) leaveIncoming(id shield.NodeID) {
-	if c.own.incoming[id]--; c.own.incoming[id] <= 0 {
+	if w := c.own.incoming[id]; w.n > 1 {
+		c.own.incoming[id] = waiting{w.n - 1, w.since}
+	} else {
 		delete(c.own.incoming, id)
 	}
 }

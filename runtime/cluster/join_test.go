@@ -188,6 +188,32 @@ func TestCutAndHeal(t *testing.T) {
 }
 
 // A link that is dead for good, of which neither end hears, is replaced.
+// A node that crashes in the middle of a handshake, having acknowledged what it
+// got, and restarts at once is not kept out by the half of it that is left.
+func TestCrashInHandshake(t *testing.T) {
+	for delay := range 30 {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, 1)
+			defer w.close()
+			a := w.make("a", 1, 2)
+			a.cfg.Settle = -1
+			b := w.start("b", 2)
+			if err := a.start(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Duration(delay) * time.Millisecond / 2)
+			b.crash()
+			b2 := b.again()
+			b2.cfg.Peers = []string{a.addr}
+			if err := b2.start(); err != nil {
+				t.Fatal(err)
+			}
+			a.wantStates(time.Second, "b online")
+			b2.wantStates(10*time.Millisecond, "a online")
+		})
+	}
+}
+
 func TestDeadLinkIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)

@@ -249,8 +249,17 @@ func (n *testNode) stop() {
 func (n *testNode) again() *testNode {
 	m := &testNode{w: n.w, id: n.id, addr: n.addr, cfg: n.cfg, local: newLocal(), log: &logBuffer{}}
 	m.cfg.Local, m.cfg.OnEvent, m.cfg.Epoch = m.local, m.onEvent, 0
-	m.cfg.Log = slog.New(slog.NewTextHandler(m.log, nil))
+	m.cfg.Log = slog.New(slog.NewTextHandler(m.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	return m
+}
+
+// logs are the logs of all nodes, for a failure.
+func (w *world) logs() string {
+	var b strings.Builder
+	for _, n := range w.nodes {
+		fmt.Fprintf(&b, "--- %s at %s\n%s", n.id, n.addr, n.log)
+	}
+	return b.String()
 }
 
 func (w *world) close() {
@@ -302,7 +311,7 @@ func (n *testNode) wantStates(limit time.Duration, want ...string) {
 			return
 		}
 		if time.Now().After(end) {
-			n.w.t.Fatalf("after %v %s sees %q, want %q\nevents %q\n%s", limit, n.id, got, want, n.events(), n.log)
+			n.w.t.Fatalf("after %v %s sees %q, want %q\nevents %q\n%s", limit, n.id, got, want, n.events(), n.w.logs())
 		}
 	}
 }

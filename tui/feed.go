@@ -161,16 +161,18 @@ func (f *feed) put(ctx context.Context, ev Event) {
 // flush hands over what came, at once if it is the first in a while.
 func (f *feed) flush(ctx context.Context) {
 	defer f.rescue()
+	var last time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-f.ready:
 		}
-		f.drain(ctx)
-		if !sleep(ctx, batchEvery) {
+		if early := batchEvery - time.Since(last); early > 0 && !sleep(ctx, early) {
 			return
 		}
+		last = time.Now()
+		f.drain(ctx)
 	}
 }
 

@@ -157,7 +157,11 @@ func (m *model) helpColumn(p *pen, w int, title string, own bool) []string {
 		if why := m.whyNot(b); why != "" {
 			l.Field(p.on(theme.Dim), b.Label(), 10, false).Put(p.on(theme.Dim), b.Help+" ("+why+")")
 		} else {
-			l.Field(p.on(theme.Key), b.Label(), 10, false).Put("", b.Help)
+			help := b.Help
+			if b.Action == keys.Quit && m.cfg.Ends {
+				help = "quit, and stop everything"
+			}
+			l.Field(p.on(theme.Key), b.Label(), 10, false).Put("", help)
 		}
 		out = append(out, l.String())
 	}

@@ -20,6 +20,7 @@ type Config struct {
 	Source    Source
 	Commander Commander // nil: nothing can be done, only watched
 	ReadOnly  bool      // removes every key and verb that acts
+	Ends      bool      // quitting ends the cluster too, as in the demo; only said, not done
 	// History asks for the epochs of one session; they are too much to watch
 	// for all of them. nil: only what the rows bring is shown.
 	History func(context.Context, shield.SessionID) ([]shield.EpochStep, error)

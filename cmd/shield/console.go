@@ -27,6 +27,7 @@ type consoleFlags struct {
 	record, replay string
 	speed          float64
 	theme          string
+	ends           bool // quitting stops the cluster: the demo
 }
 
 func newConsole(io *IO) *cobra.Command {
@@ -109,7 +110,7 @@ func runConsole(ctx context.Context, io *IO, f consoleFlags) (err error) {
 		defer func() { err = errors.Join(err, rec.Close(), file.Close()) }()
 		cfg.Source = rec
 	}
-	cfg.ReadOnly, cfg.Theme = f.readOnly, f.theme
+	cfg.ReadOnly, cfg.Theme, cfg.Ends = f.readOnly, f.theme, f.ends
 	return showConsole(ctx, io, cfg)
 }
 

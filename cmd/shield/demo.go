@@ -74,5 +74,5 @@ func consoleOn(ctx context.Context, sio *IO, dir string) error {
 	inner := sio.Within(dir, end)
 	stop := context.AfterFunc(ctx, func() { end <- syscall.SIGTERM })
 	defer stop()
-	return runConsole(ctx, inner, consoleFlags{speed: 1})
+	return runConsole(ctx, inner, consoleFlags{speed: 1, ends: true})
 }

@@ -3,6 +3,7 @@ package reload
 import (
 	"context"
 	"slices"
+	"time"
 
 	"shield/runtime/service"
 	"shield/runtime/shield"
@@ -15,6 +16,7 @@ import (
 func (rl *Reloader) Undo(ctx context.Context, names ...shield.Name) []Result {
 	rl.round.Lock()
 	defer rl.round.Unlock()
+	began := time.Now()
 	var results []Result
 	rl.each(ctx, func(t *target, k targetKey, l *service.Loaded) {
 		if !named(l, names) || len(names) == 0 && !slices.Contains(rl.last, k) {
@@ -50,7 +52,7 @@ func (rl *Reloader) Undo(ctx context.Context, names ...shield.Name) []Result {
 	})
 	rl.last = nil
 	sortResults(results)
-	rl.tell(results)
+	rl.tell(results, time.Since(began))
 	return results
 }
 

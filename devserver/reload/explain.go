@@ -150,7 +150,9 @@ func (s *swap) checkLost() {
 	}
 	classes := map[lua.LValue]lostClass{}
 	for _, l := range s.lost {
-		classes[l.table] = l
+		if _, ok := classes[l.table]; !ok { // the first is the shortest place
+			classes[l.table] = l
+		}
 	}
 	s.dropKept(classes)
 	if len(classes) == 0 {

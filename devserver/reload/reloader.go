@@ -238,6 +238,7 @@ func (rl *Reloader) bring(ctx context.Context, removed map[string]bool, want fun
 	})
 	var swapped []targetKey
 	for _, g := range groups(changes) {
+		began := time.Now()
 		rs := rl.group(ctx, g)
 		for _, r := range rs {
 			for _, c := range g {
@@ -246,7 +247,7 @@ func (rl *Reloader) bring(ctx context.Context, removed map[string]bool, want fun
 				}
 			}
 		}
-		rl.tell(rs)
+		rl.tell(rs, time.Since(began))
 		results = append(results, rs...)
 	}
 	if len(swapped) > 0 {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -535,4 +537,30 @@ func TestRealSave(t *testing.T) {
 		}
 	}
 	t.Logf("save to live on %d nodes, 500 lines: median %v, slowest %v", nodes, times[len(times)/2], times[len(times)-1])
+}
+
+func TestTheLogTellsWhatHappened(t *testing.T) {
+	b := newBed(t, script("local M = {}\nlocal n = 0\nfunction M.v(ctx) n = n + 1 return n end\nreturn M\n"))
+	var out strings.Builder
+	b.rl.cfg.Log = slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey || a.Key == "code" {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+	b.save(script("local M = {}\nlocal n = 0\nprint('hello')\nfunction M.v(ctx) n = n + 2 return n end\nreturn M\n"))
+	b.call("v")
+	b.rl.Undo(context.Background())
+	b.save(script("local M = {"))
+	got := regexp.MustCompile(`\([0-9a-f]{7}\) in [0-9.]+ ms`).ReplaceAllString(out.String(), "(HASH) in N ms")
+	got = regexp.MustCompile(`\([0-9a-f]{7}\)`).ReplaceAllString(got, "(HASH)")
+	want := `level=INFO msg="svc.lua: svc gen 1 -> 2 (HASH) in N ms on 2 nodes" service=reload event=reload generation=2
+level=WARN msg="services/svc.lua:3: not run again: print(\"hello\"); to start afresh, without the old state: shield reload --restart svc" service=reload event=reload node=node-1
+level=INFO msg="svc.lua undone: svc gen 2 -> 3 (HASH) on 2 nodes; what is on disk is not loaded until it changes again" service=reload event=reload generation=3
+level=WARN msg="lost: n: 2, was 0" service=reload event=reload node=node-1
+level=ERROR msg="services/svc.lua:1:12: the file ends, but '{' of line 1 is not closed\n    1 | local M = {\n      |            ^\nsvc: gen 3 keeps serving" service=reload event=reload
+`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }

@@ -16,20 +16,18 @@ import (
 
 // tell writes what became of one group to the log: one line, and what belongs to
 // it.
-func (rl *Reloader) tell(rs []Result) {
+func (rl *Reloader) tell(rs []Result, took time.Duration) {
 	if len(rs) == 0 {
 		return
 	}
 	files := map[string]bool{}
 	nodes := map[shield.NodeID]bool{}
 	said := map[string]bool{}
-	var took time.Duration
 	for _, r := range rs {
 		for _, f := range r.Files {
 			files[path.Base(f)] = true
 		}
 		nodes[r.Node] = true
-		took = max(took, r.Took)
 	}
 	what := strings.Join(sorted(files), ", ")
 	at := []any{"service", "reload", "event", "reload"}

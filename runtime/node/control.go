@@ -56,20 +56,20 @@ func (n *Node) RPCRoutes() *shield.RPCTable { return n.routes.Load() }
 // CheckHandlers finds routes of rpc.yaml whose handler is missing in the script
 // that must have it, all at once.
 func (n *Node) CheckHandlers(routes []config.Route) error {
-	scripts := map[shield.Name]string{}
-	for _, s := range n.cfg.Project.Services {
+	scripts := map[shield.Name]string{} // of the services that this node runs; others are for their own nodes to check
+	for _, s := range n.cfg.Project.ServicesOn(n.id) {
 		scripts[s.Name] = s.Script
 	}
 	methods := map[shield.Name][]string{}
 	var problems config.Problems
 	for _, r := range routes {
-		if r.Dir != shield.ClientToServer {
+		if r.Dir != shield.ClientToServer || scripts[r.Service] == "" {
 			continue
 		}
 		of, ok := methods[r.Service]
 		if !ok {
 			var err error
-			if of, err = n.services.ScriptMethods(scripts[r.Service]); err != nil {
+			if of, err = n.services.ModuleMethods(r.Service); err != nil {
 				return fmt.Errorf("look for the handlers of rpc.yaml in %s: %w", scripts[r.Service], err)
 			}
 			methods[r.Service] = of

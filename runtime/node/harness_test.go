@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"shield/internal/sim"
 	"shield/runtime/config"
 	"shield/runtime/node"
@@ -26,8 +24,6 @@ import (
 	"shield/runtime/value"
 	"shield/runtime/wire"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // project is what every test's nodes run: a login, a player service on node-2,
 // and something to watch them with.
@@ -62,12 +58,13 @@ return M
 `,
 	"player.lua": `
 local M = {}
+local moved = shield.client_rpc.moved -- at the top level, as scripts do
 local seen = {}
 local refs = {}
 function M.on_client_bound(client) seen[#seen+1] = "bound " .. client:player_id() refs[client:player_id()] = client:ref() end
 function M.on_client_unbound(client, reason) seen[#seen+1] = "unbound " .. client:player_id() .. " " .. reason end
 function M.on_client_disconnected(client, reason) seen[#seen+1] = "disconnected " .. client:player_id() .. " " .. reason end
-function M.move(ctx, client, req) shield.client_rpc.moved(client, { x = req.x + 1 }) end
+function M.move(ctx, client, req) moved(client, { x = req.x + 1 }) end
 function M.leave(ctx, client) shield.client.close(client, "bye") end
 function M.seen(ctx) return shield.array(seen) end
 function M.kick(ctx, player) return shield.client.close(refs[player], "kicked by a friend") end
@@ -328,4 +325,3 @@ func (l *logBuffer) String() string {
 	defer l.mu.Unlock()
 	return l.b.String()
 }
-

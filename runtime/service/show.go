@@ -55,20 +55,29 @@ func (r *Runtime) Methods(ctx context.Context, name shield.Name) ([]string, erro
 	return all, err
 }
 
-// ScriptMethods lists the methods of a script without starting it: it is loaded
-// in a scratch VM whose shield.* does nothing.
-func (r *Runtime) ScriptMethods(script string) ([]string, error) {
-	vm := r.world.NewVM(luavm.VMConfig{Inert: true})
+// ModuleMethods lists the methods of a module, an entry of the services block or
+// a script, without starting it: its script is loaded in a scratch VM whose
+// shield.* does nothing to anybody.
+func (r *Runtime) ModuleMethods(module shield.Name) ([]string, error) {
+	spec, serr := r.spec(string(module))
+	if serr != nil {
+		return nil, serr
+	}
+	if spec.Script == "" {
+		return nil, nil // a Go service answers to whatever it likes
+	}
+	nobody := &Service{rt: r, spec: spec, name: spec.Name, handle: shield.Handle{Node: r.cfg.Node, Epoch: r.cfg.Epoch}, lim: spec.Limits.or(r.limits)}
+	vm := r.world.NewVM(luavm.VMConfig{Inert: true, Owner: nobody})
 	defer vm.Close()
 	h := r.world.Take()
 	defer h.Give()
-	m, err := vm.Load(h, script, nil)
+	m, err := vm.Load(h, spec.Script, nil)
 	if err != nil {
 		return nil, err
 	}
 	t, ok := m.Value.(*lua.LTable)
 	if !ok {
-		return nil, shield.Errorf(shield.InvalidServiceModule, "%s returned a %s, not a table of methods: end it with `return M`", script, m.Value.Type())
+		return nil, shield.Errorf(shield.InvalidServiceModule, "%s returned a %s, not a table of methods: end it with `return M`", spec.Script, m.Value.Type())
 	}
 	return (&luaBody{module: t}).methods(), nil
 }

@@ -9,10 +9,10 @@
 // mailbox, else to nobody, and then the service is idle and costs no goroutine.
 // Answers go before new messages, so a handler that has begun ends soon.
 //
-// Three locks exist, all leaves: the runtime's (registry), a service's (its
-// mailbox, waits and timers) and the clock's. A service's lock may be held
-// while the clock's is taken; no other two are ever held together. No callback
-// and no Lua runs under a lock.
+// Every lock is a leaf: a service's (its mailbox, waits and timers), the
+// registry's, the clock's, the worker pool's. A service's may be held while the
+// clock's is taken; no other two are ever held together. No callback and no Lua
+// runs under a lock.
 //
 // The Runtime starts its own goroutines (pooled workers and one clock) and
 // Stop waits for all of them. It has no globals: two runtimes in one process

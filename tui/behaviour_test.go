@@ -435,6 +435,18 @@ func TestREPL(t *testing.T) {
 	}
 }
 
+// The row of a failed reload may carry the reason alone; the log has the source
+// around it.
+func TestReloadShowsTheExcerptOfTheLog(t *testing.T) {
+	in(t, 100, 30, Config{}, func(t *testing.T, c *console) {
+		s := arena().Services[0]
+		s.Reload, s.ReloadTime = "failed: services/auth.lua:3:1: syntax error near 'x'", ptr(at(0))
+		c.events(delta(2, Delta{Services: []shield.ServiceRow{s}, Logs: []shield.LogRow{{Seq: 60, Time: at(0), Level: "error", Service: "reload", Event: "reload",
+			Text: "services/auth.lua:3:1: syntax error near 'x'\n    3 | local = x\n      |       ^"}}}))
+		c.keys("4 g").wants("keeps serving", "3 | local = x")
+	})
+}
+
 // A node that doesn't answer can't hold a key.
 func TestSlowAnswersHoldNothing(t *testing.T) {
 	fake := &fakeCommander{}

@@ -29,6 +29,17 @@ func (p *pen) facts(w int, pairs ...cell) []string {
 			out = append(out, line.String())
 			line, used = p.line(w), 0
 		}
+		if need > w { // one fact that is longer than a line
+			for i, part := range grid.Wrap(label.text+" "+value.text, w) {
+				l := p.line(w)
+				if rest, ok := strings.CutPrefix(part, label.text+" "); ok && i == 0 {
+					l.Put(p.on(theme.Dim), label.text).Gap(1)
+					part = rest
+				}
+				out = append(out, l.Put(p.on(value.role), part).String())
+			}
+			continue
+		}
 		if used > 0 {
 			line.Gap(3)
 			used += 3
@@ -214,7 +225,8 @@ func reloadDetail(p *pen, s *serviceItem, w int) []string {
 		return p.facts(w, label("reload"), plain(when+"ok"))
 	}
 	out := p.facts(w, label("reload"), cell{text: when + "failed; generation " + strconv.Itoa(s.Generation) + " keeps serving", role: theme.Bad})
-	return append(out, p.told(w, theme.Text, strings.TrimPrefix(s.Reload, "failed: "))...)
+	why := strings.TrimPrefix(s.Reload, "failed: ")
+	return append(out, p.told(w, theme.Text, p.st.excerpt(why))...)
 }
 
 func sessionDetail(p *pen, s *sessionItem, w int) []string {

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"shield/runtime/shield"
@@ -278,4 +279,20 @@ func (s *store) called(target string) string {
 		return string(row.val.Node) + ":" + string(row.val.Name)
 	}
 	return target
+}
+
+// excerpt is what the log says about a failed reload: the same line, with the
+// source around it. Without such a line the reason stands for itself.
+func (s *store) excerpt(why string) string {
+	first := firstLine(why)
+	if first != why {
+		return why // it brings its own
+	}
+	for i := len(s.logs.live) - 1; i >= 0; i-- {
+		it := &s.logs.live[i]
+		if it.Event == "reload" && strings.HasPrefix(it.Text, first) {
+			return it.Text
+		}
+	}
+	return why
 }

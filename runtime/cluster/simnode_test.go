@@ -22,7 +22,7 @@ type simNode struct {
 	s      *sim
 	ctx    context.Context
 	halt   context.CancelFunc // ends its work, before the node itself ends
-	rng    *rand.Rand
+	seed   uint64
 	paused atomic.Bool
 
 	mu        sync.Mutex
@@ -38,7 +38,7 @@ type simNode struct {
 func (s *sim) newNode(sl *slot) *simNode {
 	base := s.w.make(string(sl.id), sl.host, sl.peers...)
 	n := &simNode{
-		testNode: base, s: s, rng: rand.New(rand.NewPCG(s.rng.Uint64(), 7)),
+		testNode: base, s: s, seed: s.rng.Uint64(),
 		published: map[shield.Name]shield.ServiceID{}, lastSeq: map[string]uint64{}, sent: map[shield.NodeEpoch]uint64{},
 		seen: map[shield.NodeID]shield.NodeEpoch{}, offline: map[shield.NodeID]time.Time{}, pending: map[*simCall]struct{}{},
 	}
@@ -81,7 +81,7 @@ func (n *simNode) pauseFor(d time.Duration) bool {
 
 // publishSome registers and unregisters names.
 func (n *simNode) publishSome() {
-	rng := rand.New(rand.NewPCG(n.rng.Uint64(), 1))
+	rng := rand.New(rand.NewPCG(n.seed, 1))
 	for !n.s.settled.Load() {
 		name := shield.Name(fmt.Sprintf("s%d", rng.IntN(6)))
 		n.mu.Lock()
@@ -162,7 +162,7 @@ func (sc *simCall) Done(result []byte, err *shield.Error) {
 // callOthers resolves names and calls what is behind them; now and then it
 // sends.
 func (n *simNode) callOthers() {
-	rng := rand.New(rand.NewPCG(n.rng.Uint64(), 2))
+	rng := rand.New(rand.NewPCG(n.seed, 2))
 	for n.pauseFor(time.Duration(rng.IntN(300)) * time.Millisecond) {
 		if n.paused.Load() {
 			continue

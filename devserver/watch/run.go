@@ -98,6 +98,20 @@ func (w *Watcher) wait(d time.Duration) bool {
 	}
 }
 
+// drain notes the events that came while nobody looked.
+func (w *Watcher) drain() {
+	for {
+		select {
+		case e := <-w.eventsC():
+			w.note(e)
+		case err := <-w.errorsC():
+			w.noteError(err)
+		default:
+			return
+		}
+	}
+}
+
 // burst waits until events stop coming, then looks.
 func (w *Watcher) burst() {
 	began := w.first
@@ -174,6 +188,7 @@ func (w *Watcher) read() *Snapshot {
 	if w.events != nil {
 		w.follow()
 	}
+	w.drain()
 	return snap
 }
 
@@ -244,9 +259,15 @@ func (w *Watcher) doubtful(changes []Change, next *Snapshot, whole map[Hash]bool
 // poll is a look that no event asked for. One that finds a change, and no event
 // for it either, proves that events don't come.
 func (w *Watcher) poll() {
-	w.touched = nil
+	// Most looks cost a stat for each file; every fifth reads them all.
+	w.polls++
+	if w.polls%5 == 0 {
+		w.touched = nil
+	}
 	began := time.Now()
+	w.scan.quick = true
 	next := w.read()
+	w.scan.quick = false
 	if next == nil || len(w.Snapshot().Diff(next)) == 0 {
 		return
 	}

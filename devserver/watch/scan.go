@@ -102,7 +102,7 @@ func (s *Snapshot) Diff(next *Snapshot) []Change {
 
 // smallProject is up to how many files a scan reads all of them; beyond that
 // it trusts size and time where they are old enough to be trusted.
-const smallProject = 1000
+const smallProject = 200
 
 // racy is how old a modification has to be before an equal size and time prove
 // an equal content: file systems count in up to two seconds.
@@ -117,6 +117,7 @@ type scanner struct {
 	match func(path string) bool
 	known map[string]*entry
 	dirs  []string // every folder of the last scan, symbolic links resolved
+	quick bool     // the next scan trusts size and time also in a small project
 }
 
 type entry struct {
@@ -129,7 +130,7 @@ type entry struct {
 // run reads the tree. Files that touched holds are read whatever their size
 // and time say; nil reads all.
 func (s *scanner) run(touched map[string]bool) (*Snapshot, error) {
-	t := tree{scanner: s, touched: touched, all: touched == nil || len(s.known) <= smallProject,
+	t := tree{scanner: s, touched: touched, all: touched == nil || len(s.known) <= smallProject && !s.quick,
 		found: map[string]*entry{}, seen: map[string]bool{}}
 	if err := t.dir(s.root, ""); err != nil {
 		return nil, err

@@ -86,6 +86,7 @@ type Watcher struct {
 	last    time.Time       // of the newest event
 	copying bool            // this burst touches many files
 	told    map[string]bool // what the log was told once
+	polls   int
 }
 
 // New reads the files once; what they hold then is what changes are measured

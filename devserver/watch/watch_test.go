@@ -526,3 +526,17 @@ func BenchmarkScan(b *testing.B) {
 		}
 	}
 }
+
+// TestSameSizeAndTime changes a file behind the back of size and time, without
+// an event: only reading tells.
+func TestSameSizeAndTime(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, func(c *Config) { c.noEvents, c.Poll = true, 50*time.Millisecond })
+	path := p.path("services/svc.lua")
+	old := time.Now().Add(-time.Hour)
+	p.must(os.Chtimes(path, old, old))
+	p.silence()
+	p.must(os.WriteFile(path, []byte("two end"), 0o644))
+	p.must(os.Chtimes(path, old, old))
+	p.only(Change{"services/svc.lua", Changed})
+}

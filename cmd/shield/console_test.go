@@ -262,3 +262,15 @@ func TestConsoleCrash(t *testing.T) {
 		t.Error("the alternate screen is still on")
 	}
 }
+
+// TestConsoleOnADumbTerminal: what cannot move its cursor gets words instead.
+func TestConsoleOnADumbTerminal(t *testing.T) {
+	p := startConsole(t, 80, 24, []string{"TERM=dumb"}, "--replay", demoTape(t))
+	p.sees("TERM is dumb", "shield nodes --json")
+	if exit := p.wait(); exit != exitUsage {
+		t.Errorf("exit %d, want 2", exit)
+	}
+	if strings.Contains(p.raw.String(), "\x1b[?1049h") {
+		t.Error("it drew a screen all the same")
+	}
+}

@@ -265,7 +265,7 @@ func TestConsoleCrash(t *testing.T) {
 
 // TestConsoleOnADumbTerminal: what cannot move its cursor gets words instead.
 func TestConsoleOnADumbTerminal(t *testing.T) {
-	p := startConsole(t, 80, 24, []string{"TERM=dumb"}, "--replay", demoTape(t))
+	p := startConsole(t, 140, 24, []string{"TERM=dumb"}, "--replay", demoTape(t))
 	p.sees("TERM is dumb", "shield nodes --json")
 	if exit := p.wait(); exit != exitUsage {
 		t.Errorf("exit %d, want 2", exit)

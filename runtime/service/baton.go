@@ -199,7 +199,9 @@ func (s *Service) park(w *wait) {
 		s.rt.lookForRing(s)
 	}
 	<-w.wake
-	s.turn.Store(t)
+	if s.turn.Load() != t { // a store costs more than a look
+		s.turn.Store(t)
+	}
 }
 
 // answer is called by whoever has what w waits for, from any goroutine, and

@@ -100,6 +100,8 @@ func (s *Service) dispatch(k *worker, m *message) {
 		return
 	}
 	t := s.begin(m, now)
+	t.k = k
+	s.turn.Store(t)
 	err := s.body.handle(k, t, m)
 	if !s.end(k, t) {
 		return
@@ -124,7 +126,7 @@ func (s *Service) dispatch(k *worker, m *message) {
 
 // begin makes the turn of a message.
 func (s *Service) begin(m *message, now int64) *Turn {
-	t := &Turn{s: s, begun: now, Method: m.method, sender: m.sender, trace: m.trace, deadline: m.deadline, wait: m.wait, gen: m.gen, to: m.to}
+	t := &Turn{s: s, begun: now, Method: m.method, sender: m.sender, trace: m.trace, deadline: m.deadline}
 	switch m.kind {
 	case kindCall, kindSend:
 		t.Kind = TurnHandler
@@ -146,10 +148,10 @@ func (s *Service) begin(m *message, now int64) *Turn {
 		}
 	}
 	if m.wait != nil || m.to != nil {
+		t.answers = true
 		s.answering++
 	}
 	s.inflight++
-	s.turn.Store(t)
 	return t
 }
 
@@ -165,9 +167,8 @@ func (s *Service) end(k *worker, t *Turn) bool {
 		s.forks--
 		s.forking--
 	}
-	if t.wait != nil || t.to != nil {
+	if t.answers {
 		s.answering--
-		t.to = nil // it holds the answer, and the turn is kept until the next
 	}
 	return true
 }

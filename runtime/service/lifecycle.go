@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"shield/runtime/shield"
-	"shield/runtime/value"
 )
 
 // startup is how a service came to be: what its next incarnation needs too.
@@ -138,6 +137,7 @@ func (s *Service) runExit(k *worker) {
 	if s.inited && s.body.has("on_exit") {
 		m := message{kind: kindTurn, job: &job{as: TurnExit, hook: "on_exit", reason: s.ending.reason}}
 		t := s.begin(&m, s.now())
+		s.turn.Store(t)
 		err := s.body.handle(k, t, &m)
 		if !s.end(k, t) {
 			return
@@ -401,7 +401,7 @@ func (s *Service) wedge(t *Turn, err *shield.Error) {
 	s.rt.count.wedged.Add(1)
 	s.log(slog.LevelError, "wedged: "+err.Message+"; the VM is abandoned", slog.String("event", "crash"), slog.String("error", string(err.Code)), detail(err))
 	s.rt.reg.withdrawAll(s, s.comesAgain())
-	t.reply(nil, err)
+	t.fail(err)
 	if begun := s.start.begun; begun != nil {
 		s.start.begun = nil
 		begun(s, err)
@@ -410,11 +410,16 @@ func (s *Service) wedge(t *Turn, err *shield.Error) {
 	s.rt.workers.run(s) // it takes the baton that the wedged goroutine will never pass on
 }
 
-func (t *Turn) reply(out *value.Payload, err *shield.Error) {
-	switch {
-	case t.wait != nil:
-		t.wait.s.answer(t.wait, t.gen, out, err)
-	case t.to != nil:
-		t.to.answer(t.s, out, err)
+// fail tells whoever waits for the turn's answer that none will come. The turn
+// must be wedged: its worker stands still.
+func (t *Turn) fail(err *shield.Error) {
+	if t.k == nil {
+		return
+	}
+	switch m := &t.k.msg; {
+	case m.wait != nil:
+		m.wait.s.answer(m.wait, m.gen, nil, err)
+	case m.to != nil:
+		m.to.answer(t.s, nil, err)
 	}
 }

@@ -44,6 +44,11 @@ type Config struct {
 	// withdrawn. A restarted service is a new one.
 	OnDead func(h shield.Handle, code shield.Code)
 
+	// Turn is called by a goroutine that holds a service's baton, before it begins
+	// a turn or goes on with one that was parked, and returns when it may. It is
+	// how `shield test` gives out turns one at a time; nil costs a comparison.
+	Turn func(shield.ServiceID)
+
 	Dev  bool  // waits that can't end are looked for and reported
 	Seed int64 // of every service's math.random and of trace ids; 0 = random
 }

@@ -41,17 +41,18 @@ type Turn struct {
 	s        *Service
 	state    atomic.Int32 // turnRuns, turnOver, turnWedged
 	Kind     TurnKind
+	answers  bool // somebody waits
 	Method   string
 	sender   *shield.Handle
 	trace    shield.TraceID
-	deadline int64  // clock; 0 = none
-	reason   string // of a shutdown
-	begun    int64  // clock
+	deadline int64   // clock; 0 = none
+	reason   string  // of a shutdown
+	out      *output // where print goes beside the log; nil = nowhere
+	begun    int64   // clock
 
-	// Who waits for its answer.
-	wait *wait
-	gen  uint64
-	to   answerer
+	// k is the worker that runs it, whose message says who waits for the answer;
+	// nil for a turn that answers nobody.
+	k *worker
 
 	// Userdata is the ctx that Lua sees. It stands here so that a call costs
 	// one allocation less; package luaapi fills it in.

@@ -40,8 +40,11 @@ func (p *workers) loop(w *worker) {
 	defer p.wg.Done()
 	for s := range w.job {
 		s.work(w)
+		if w.lost {
+			break // its message is being answered by whoever gave the turn up
+		}
 		w.msg = message{}
-		if w.lost || !p.rest(w) {
+		if !p.rest(w) {
 			break
 		}
 	}

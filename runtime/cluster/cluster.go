@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"sync"
@@ -65,6 +66,9 @@ type owned struct {
 	replays  *replays
 	hellos   map[[wire.NonceSize]byte]struct{} // our own, under way: tells a connection to ourselves
 	stopping bool
+	ticker   *time.Ticker
+	resting  bool          // see Rest
+	rested   time.Duration // when that began
 	lastRun  time.Duration
 	nextBeat time.Duration
 	nextPoke time.Duration
@@ -121,6 +125,9 @@ func (cfg *Config) complete() error {
 	}
 	if cfg.Wall == nil {
 		cfg.Wall = time.Now
+	}
+	if cfg.Jitter == nil {
+		cfg.Jitter = rand.N[time.Duration]
 	}
 	if cfg.Epoch == 0 {
 		cfg.Epoch, _ = NextEpoch(cfg.Wall(), nil)

@@ -153,6 +153,9 @@ type Config struct {
 	OnEvent func(Event)
 	// Wall is the UTC clock that peers are told; default time.Now.
 	Wall func() time.Time
+	// Jitter gives a random part of d, for the pause before a redial; default
+	// rand.N. Tests that must repeat hand in their own.
+	Jitter func(d time.Duration) time.Duration
 }
 
 // Event is a change of a member's state.

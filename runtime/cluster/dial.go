@@ -58,10 +58,16 @@ func (c *Cluster) addDialer(addr string, id shield.NodeID, static bool) *dialer 
 	ctx, cancel := context.WithCancel(c.ctx)
 	d := &dialer{addr: addr, id: id, cancel: cancel, discovered: !static, first: make(chan struct{}), silent: make(chan struct{}, 1)}
 	o.dialers[addr] = d
-	if id == "" || o.members.byID[id] == nil {
+	if id == "" {
 		o.members.placeholder(addr, c.now())
-		c.publishViews()
+	} else if o.members.byID[id] == nil {
+		// Discovery knows its id: until it answers, calls fail with node_offline
+		// and not as if nobody had ever heard of it.
+		m := o.members.identify(id, c.now(), addr)
+		m.address, m.reason = addr, "dialling"
+		c.makePeer(id)
 	}
+	c.publishViews()
 	c.wg.Go(func() {
 		defer cancel()
 		defer d.settle()
@@ -208,7 +214,7 @@ func (c *Cluster) keepDialling(ctx context.Context, d *dialer) {
 				"peer", d.addr, "reason", err.Error())
 		}
 		d.settle()
-		if !sleep(ctx, delay/2+rand.N(delay/2)) {
+		if !sleep(ctx, delay/2+c.cfg.Jitter(delay/2)) {
 			return
 		}
 		delay = min(2*delay, maxRedial)

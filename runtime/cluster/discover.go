@@ -14,7 +14,7 @@ const backendLimit = 2 * time.Second
 func (c *Cluster) discover() {
 	defer c.leaveDiscovery()
 	self := Candidate{Node: c.cfg.Node, Addr: c.cfg.Advertise, StartedAt: c.cfg.Wall()}
-	known := map[shield.NodeID]string{}
+	known := &listing{addrs: map[shield.NodeID]string{}}
 	announce := time.NewTicker(c.cfg.AnnounceEvery)
 	defer announce.Stop()
 	scan := time.NewTicker(c.cfg.ScanEvery)
@@ -39,15 +39,25 @@ func (c *Cluster) announce(self Candidate) {
 	c.backend("register this node with", c.cfg.Discovery.Announce(ctx, self))
 }
 
+// listing is what the last good scan told.
+type listing struct {
+	addrs  map[shield.NodeID]string
+	failed time.Time // the last scan that failed
+}
+
 // scan compares the backend's list with the one before. A scan that failed
-// changes nothing.
-func (c *Cluster) scan(known map[shield.NodeID]string) {
+// changes nothing. A backend that was away has let registrations expire, which
+// their owners are about to renew: until they had the time for it, nobody is
+// taken for vanished.
+func (c *Cluster) scan(known *listing) {
 	ctx, cancel := context.WithTimeout(c.ctx, backendLimit)
 	defer cancel()
 	list, err := c.cfg.Discovery.Scan(ctx)
 	if !c.backend("list the nodes of", err) {
+		known.failed = time.Now()
 		return
 	}
+	back := time.Since(known.failed) < 2*c.cfg.AnnounceEvery+c.cfg.ScanEvery
 	now := map[shield.NodeID]string{}
 	for _, cand := range list {
 		if cand.Node != c.cfg.Node && shield.CheckName(string(cand.Node)) == nil && cand.Addr != "" {
@@ -55,15 +65,16 @@ func (c *Cluster) scan(known map[shield.NodeID]string) {
 		}
 	}
 	c.ask(func() {
-		for id, addr := range known {
-			if now[id] != addr {
-				c.vanished(id, addr, now[id] == "")
-				delete(known, id)
+		for id, addr := range known.addrs {
+			gone := now[id] == ""
+			if now[id] != addr && !(gone && back) {
+				c.vanished(id, addr, gone)
+				delete(known.addrs, id)
 			}
 		}
 		for id, addr := range now {
-			if _, ok := known[id]; !ok {
-				known[id] = addr
+			if _, ok := known.addrs[id]; !ok {
+				known.addrs[id] = addr
 				c.addDialer(addr, id, false)
 			}
 		}

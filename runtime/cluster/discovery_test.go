@@ -119,6 +119,24 @@ func TestDiscovered(t *testing.T) {
 	})
 }
 
+// A node that discovery lists and that does not answer is known, and offline.
+func TestDiscoveredButSilent(t *testing.T) {
+	found(t, func(w *world, r *registry, a, b *testNode) {
+		ghost := cluster.Candidate{Node: "ghost", Addr: addrOf(99)}
+		r.mu.Lock()
+		r.nodes["ghost"] = registration{ghost, time.Now().Add(time.Hour)}
+		r.mu.Unlock()
+		a.wantStates(4*time.Second, "b online", "ghost connecting")
+		if _, err := a.c.Resolve("ghost", "x"); !errors.Is(err, shield.NodeOffline) {
+			t.Errorf("Resolve on a connecting node = %v, want node_offline", err)
+		}
+		a.wantStates(11*time.Second, "b online", "ghost offline")
+		r.forget("ghost")
+		time.Sleep(70 * time.Second)
+		a.wantStates(0, "b online", "ghost removed")
+	})
+}
+
 // A node that vanishes from the backend is demoted once; its next heartbeat
 // takes it back.
 func TestVanishedIsSuspectOnce(t *testing.T) {
@@ -153,7 +171,7 @@ func TestBackendDown(t *testing.T) {
 			t.Errorf("%d lines in five minutes", n)
 		}
 		r.setDown(false)
-		time.Sleep(4 * time.Second)
+		time.Sleep(10 * time.Second)
 		if !a.log.has("answers again") {
 			t.Error("its return is not told")
 		}

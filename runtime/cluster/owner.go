@@ -22,8 +22,9 @@ func (c *Cluster) runOwner() {
 		c.events.close()
 		<-evented
 	}()
-	tick := min(max(c.cfg.Heartbeat/4, 10*time.Millisecond), 200*time.Millisecond)
+	tick := c.tick()
 	ticker := time.NewTicker(tick)
+	c.own.ticker = ticker
 	defer ticker.Stop()
 	for {
 		select {
@@ -66,6 +67,9 @@ func (c *Cluster) notice(tick time.Duration) {
 	now := c.now()
 	gap := now - c.own.lastRun
 	c.own.lastRun = now
+	if c.own.resting {
+		return
+	}
 	if gap > max(4*tick, c.lim.suspect/4) {
 		c.wokeUp(gap-tick, now)
 	}
@@ -337,7 +341,7 @@ func (c *Cluster) makePeer(id shield.NodeID) *peer {
 	if p := c.peer(id); p != nil {
 		return p
 	}
-	p := &peer{id: id, state: shield.Connecting}
+	p := &peer{id: id, state: shield.Connecting, reason: "no handshake yet"}
 	c.changePeers(func(m map[shield.NodeID]*peer) { m[id] = p })
 	return p
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/hmac"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"sync"
 	"time"

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -46,14 +47,18 @@ type client struct {
 }
 
 // newID makes a session id that nobody can guess.
-func newID() shield.SessionID {
+func (g *Gateway) newID() shield.SessionID {
 	var b [12]byte
-	_, _ = rand.Read(b[:]) // it never fails (crypto/rand)
+	if g.rand != nil {
+		binary.BigEndian.PutUint64(b[4:], g.rand())
+	} else {
+		_, _ = rand.Read(b[:]) // it never fails (crypto/rand)
+	}
 	return shield.SessionID("s-" + hex.EncodeToString(b[:]))
 }
 
 func (g *Gateway) newClient(l link, transport string, addr net.Addr, began time.Duration) *client {
-	c := &client{g: g, id: newID(), link: l, transport: transport, addr: addr.String(), began: began}
+	c := &client{g: g, id: g.newID(), link: l, transport: transport, addr: addr.String(), began: began}
 	c.seen.Store(int64(g.now()))
 	return c
 }

@@ -87,6 +87,9 @@ type Config struct {
 	// Changed hears, from any goroutine, that a session came, went or was bound.
 	// It must not block. May be nil.
 	Changed func(shield.SessionID)
+	// Rand makes session ids and trace ids; nil = crypto/rand and math/rand. Tests
+	// that must repeat hand in their own.
+	Rand func() uint64
 	// Oracle checks the session rules as they run; nil = off.
 	Oracle *session.Oracle
 }

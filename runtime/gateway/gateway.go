@@ -28,6 +28,7 @@ type Gateway struct {
 	log       *slog.Logger
 	changed   func(shield.SessionID)
 	oracle    *session.Oracle
+	rand      func() uint64 // nil = the system's
 	routes    atomic.Pointer[routes]
 	count     *counters
 	warned    warnings
@@ -88,7 +89,7 @@ func build(c Config) (*Gateway, error) {
 	}
 	g := &Gateway{id: c.ID, auth: c.Auth, listeners: append([]Listener(nil), c.Listeners...), format: format,
 		profile: c.Protocol.Name + "/" + c.Protocol.Provider, provider: c.Protocol.Provider,
-		limits: c.Limits.withDefaults(format.MaxFrameSize), router: c.Router, log: log, changed: c.Changed, oracle: c.Oracle,
+		limits: c.Limits.withDefaults(format.MaxFrameSize), router: c.Router, log: log, changed: c.Changed, oracle: c.Oracle, rand: c.Rand,
 		count: newCounters(), begun: time.Now(), clients: map[shield.SessionID]*client{}, byTarget: map[shield.Handle]*client{}}
 	g.routes.Store(r)
 	g.slots = slots{total: g.limits.MaxConnections, perIP: g.limits.MaxPerIP, ips: map[string]int{}, conns: map[*slotConn]struct{}{}}

@@ -98,13 +98,17 @@ func (c *client) frame(br *bufio.Reader, route shield.RouteID, n int) error {
 		c.undecodable(rpc, err)
 		return nil
 	}
-	c.forward(&shield.Ingress{Route: route, Codec: codec.Name(), Body: body, Decoded: value, Trace: newTrace()})
+	c.forward(&shield.Ingress{Route: route, Codec: codec.Name(), Body: body, Decoded: value, Trace: c.g.newTrace()})
 	return nil
 }
 
-func newTrace() shield.TraceID {
+func (g *Gateway) newTrace() shield.TraceID {
+	random := g.rand
+	if random == nil {
+		random = rand.Uint64
+	}
 	for {
-		if t := rand.Uint64(); t != 0 {
+		if t := random(); t != 0 {
 			return shield.TraceID(t)
 		}
 	}

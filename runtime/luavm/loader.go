@@ -57,6 +57,9 @@ func (w *World) Compile(path string, source []byte) (*Code, error) {
 	}
 	raw := string(source)
 	code, err := compile(path, raw)
+	if err == nil && w.cfg.Cover != nil {
+		err = cover(code, w.cfg.Cover)
+	}
 	if err != nil {
 		return nil, err
 	}

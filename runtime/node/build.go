@@ -64,11 +64,14 @@ func (n *Node) buildCluster() error {
 	if err != nil {
 		return err
 	}
-	tr, err := transport.New(transport.Config{Conn: n.cfg.Conn, Node: c.NodeID, Token: c.Auth.Token, Log: n.log})
+	tr, err := n.transport()
 	if err != nil {
 		return fmt.Errorf("open the cluster's transport: %w", err)
 	}
 	cfg := clusterOf(c)
+	if n.cfg.Sim != nil {
+		cfg.Jitter = n.cfg.Sim.Jitter
+	}
 	cfg.Epoch, cfg.Transport, cfg.Local = epoch, tr, edge{n}
 	cfg.Log, cfg.OnEvent = n.log, n.onMember
 	if c.Discovery.Type == "redis" {
@@ -107,6 +110,9 @@ func (n *Node) buildServices() error {
 		Dev:     n.cfg.Dev,
 		Seed:    n.cfg.Seed,
 	}
+	if n.cfg.Sim != nil {
+		n.cfg.Sim.services(&cfg)
+	}
 	if n.cluster != nil { // a nil *Cluster in an interface would not be nil
 		cfg.Remote = n.cluster
 	}
@@ -129,6 +135,9 @@ func (n *Node) buildGateway(g config.Gateway) error {
 		Router:   edge{n},
 		Log:      n.log,
 		Changed:  func(shield.SessionID) { n.changed(PartSessions) },
+	}
+	if n.cfg.Sim != nil {
+		cfg.Rand = n.cfg.Sim.Rand
 	}
 	if n.cfg.Dev {
 		cfg.Oracle = session.NewOracle(func(breach string) {

@@ -35,6 +35,7 @@ type Config struct {
 	Epochs cluster.EpochStore // nil: the wall clock alone decides
 	Dev    bool               // waits that can't end are looked for
 	Seed   int64              // of the services' math.random; 0 = random
+	Sim    *Sim               // what a test of a game replaces; nil = nothing
 
 	// Changed hears, from any goroutine, that rows of a part are different now;
 	// it must not block. May be nil.
@@ -80,6 +81,7 @@ type Node struct {
 
 	info     sync.WaitGroup // the goroutine that tells peers about this node
 	stopInfo context.CancelFunc
+	infoTick *time.Ticker
 	life     life
 }
 
@@ -171,7 +173,7 @@ func (n *Node) start(ctx context.Context) error {
 		}
 	}
 	infoCtx, cancel := context.WithCancel(context.Background())
-	n.stopInfo = cancel
+	n.stopInfo, n.infoTick = cancel, time.NewTicker(tellEvery)
 	n.info.Go(func() { n.tellPeers(infoCtx) })
 	n.setIntent(shield.Serving)
 	return ctx.Err()
@@ -246,6 +248,9 @@ func (n *Node) Kill() error {
 	if n.cfg.Conn != nil {
 		n.cfg.Conn.Close()
 	}
+	if n.cfg.Sim != nil {
+		n.cfg.Sim.Unplug()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	return n.Stop(ctx)
@@ -270,10 +275,13 @@ func (n *Node) changed(p Part) {
 	}
 }
 
+// tellEvery is how often peers may be told of new figures.
+const tellEvery = time.Second
+
 // tellPeers measures the rate of calls and keeps what other nodes' tools show
 // of this node up to date. The cluster sends it only when it differs.
 func (n *Node) tellPeers(ctx context.Context) {
-	t := time.NewTicker(time.Second)
+	t := n.infoTick
 	defer t.Stop()
 	at, total := time.Now(), n.services.Counters().Calls
 	for {

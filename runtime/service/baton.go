@@ -199,6 +199,9 @@ func (s *Service) park(w *wait) {
 		s.rt.lookForRing(s)
 	}
 	<-w.wake
+	if turn := s.rt.cfg.Turn; turn != nil {
+		turn(s.handle.ID)
+	}
 	if s.turn.Load() != t { // a store costs more than a look
 		s.turn.Store(t)
 	}

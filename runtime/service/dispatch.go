@@ -45,7 +45,14 @@ type worker struct {
 func (s *Service) work(k *worker) {
 	for {
 		s.mu.Lock()
-		switch p := s.pickLocked(); p {
+		p := s.pickLocked()
+		if turn := s.rt.cfg.Turn; turn != nil && p != pickNothing && p != pickReady {
+			s.mu.Unlock()
+			turn(s.handle.ID)
+			s.mu.Lock()
+			p = s.pickLocked() // what came meanwhile may go first
+		}
+		switch p {
 		case pickMessage:
 			s.box.pop(&k.msg)
 			s.mu.Unlock()

@@ -169,9 +169,6 @@ func (s *Service) Log(level slog.Level, msg string, fields ...slog.Attr) {
 
 // printed is where print of a script goes.
 func printed(L *lua.LState, line string) {
-	if t, ok := luavm.TurnOf(L).(*Turn); ok && t.out != nil {
-		t.out.add(line)
-	}
 	if s, ok := luavm.OwnerOf(L).(*Service); ok {
 		s.Log(slog.LevelInfo, line)
 	}

@@ -6,8 +6,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"shield/runtime/luavm"
 	"shield/runtime/shield"
 	"shield/runtime/value"
+
+	lua "github.com/yuin/gopher-lua"
 )
 
 // CallRequest is a call made by a tool.
@@ -142,6 +145,93 @@ func (s *Service) served() Served {
 		name = shield.Name(s.label())
 	}
 	return Served{Node: s.handle.Node, Service: name, ID: s.handle.ID, Generation: c.Generation, Code: c.Hash}
+}
+
+// EvalRequest is a piece of Lua to be run as one turn of a service.
+type EvalRequest struct {
+	Target  Target
+	Source  string        // one expression, or statements; M is the service's module
+	Timeout time.Duration // waiting included; 0 = the default call_timeout
+}
+
+// Eval runs Lua in a service's VM. Only services of this node can be reached.
+func (r *Runtime) Eval(ctx context.Context, req EvalRequest) (none value.Payload, by Served, err error) {
+	local, far, rerr := r.resolve(req.Target)
+	if rerr != nil {
+		return none, by, rerr
+	}
+	if local == nil {
+		return none, by, shield.Errorf(shield.InvalidTarget, "eval %s: the service is on %s; ask that node", req.Target, far.Node)
+	}
+	by = local.served()
+	body, ok := local.body.(*luaBody)
+	if !ok {
+		return none, by, shield.Errorf(shield.InvalidTarget, "eval %s: it is a service in Go and has no VM", req.Target)
+	}
+	proto, cerr := r.compileEval(req.Source)
+	if cerr != nil {
+		return none, by, cerr
+	}
+	if req.Timeout <= 0 {
+		req.Timeout = r.limits.CallTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, req.Timeout)
+	defer cancel()
+	begun := r.clock.now()
+	by.Trace = r.newTrace()
+	c := newToolCall()
+	perr := local.post(&message{kind: kindTurn, method: "eval", trace: by.Trace, deadline: begun + int64(req.Timeout), to: c,
+		job: &job{as: TurnEval, run: func(k *worker, t *Turn) *shield.Error { return body.eval(k, t, proto) }}})
+	if perr != nil {
+		return none, by, perr
+	}
+	select {
+	case <-c.ch:
+		by.Took = time.Duration(r.clock.now() - begun)
+		if c.err != nil {
+			return none, by, c.err
+		}
+		return c.values, by, nil
+	case <-ctx.Done():
+		c.gone.Store(true)
+		by.Took = time.Duration(r.clock.now() - begun)
+		return none, by, shield.Errorf(shield.Timeout, "eval %s: not done within %s", req.Target, req.Timeout)
+	}
+}
+
+// compileEval takes an expression, or else statements.
+func (r *Runtime) compileEval(source string) (*lua.FunctionProto, error) {
+	if code, err := r.world.Compile("eval", []byte("return "+source)); err == nil {
+		return code.Proto, nil
+	}
+	code, err := r.world.Compile("eval", []byte(source))
+	if err != nil {
+		return nil, loadError("eval", err)
+	}
+	return code.Proto, nil
+}
+
+func (b *luaBody) eval(k *worker, t *Turn, proto *lua.FunctionProto) *shield.Error {
+	L := (*lua.LState)(nil)
+	meta := L.CreateTable(0, 2)
+	meta.RawSetString("__index", b.vm.Globals())
+	meta.RawSetString("__newindex", b.vm.Globals())
+	env := L.CreateTable(0, 1)
+	env.RawSetString("M", b.module)
+	env.Metatable = meta
+	fn := &lua.LFunction{Proto: proto, Env: env, Upvalues: make([]*lua.Upvalue, proto.NumUpvalues)}
+	res, rerr := b.vm.Run(k.take(b.s.rt), luavm.Call{Fn: fn, Data: t, Name: "eval", Results: k.res[:0]})
+	if rerr != nil {
+		return b.runError("eval", rerr)
+	}
+	k.res = res
+	err := value.Copy(&k.out, value.Results, b.s.lim.MaxMessageSize, res...)
+	clear(k.res)
+	if err != nil {
+		k.out = value.Payload{}
+		return b.s.CopyError(err)
+	}
+	return nil
 }
 
 // OnCall lets hook hear of every finished call; nil ends that. It must not

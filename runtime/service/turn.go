@@ -45,10 +45,9 @@ type Turn struct {
 	Method   string
 	sender   *shield.Handle
 	trace    shield.TraceID
-	deadline int64   // clock; 0 = none
-	reason   string  // of a shutdown
-	out      *output // where print goes beside the log; nil = nowhere
-	begun    int64   // clock
+	deadline int64  // clock; 0 = none
+	reason   string // of a shutdown
+	begun    int64  // clock
 
 	// k is the worker that runs it, whose message says who waits for the answer;
 	// nil for a turn that answers nobody.

@@ -2,6 +2,7 @@ package node
 
 import (
 	"sync"
+	"time"
 
 	"shield/runtime/shield"
 )
@@ -18,6 +19,7 @@ type guests struct {
 type guest struct {
 	client shield.ClientRef
 	target shield.Handle
+	since  time.Time
 }
 
 // heard keeps track of a notice from another node's gateway.
@@ -33,7 +35,7 @@ func (g *guests) heard(from shield.NodeID, n *shield.Notice) {
 			of = map[shield.SessionID]guest{}
 			g.byNode[from] = of
 		}
-		of[n.Client.Session] = guest{n.Client, n.Target}
+		of[n.Client.Session] = guest{n.Client, n.Target, time.Now()}
 		return
 	}
 	// The session may have been bound to another target of this node since.
@@ -49,18 +51,22 @@ func (g *guests) forget(from shield.NodeID, id shield.SessionID) {
 	delete(g.byNode[from], id)
 }
 
-// leave forgets the sessions of a node that is gone, and returns the notices
-// that its gateways can no longer send.
-func (g *guests) leave(node shield.NodeID, reason string) []*shield.Notice {
+// leave forgets the sessions of a node that was lost at a moment, and returns
+// the notices that its gateways can no longer send. The news of the loss may come
+// late: sessions that were bound since, over a new link, stay.
+func (g *guests) leave(node shield.NodeID, lost time.Time, reason string) []*shield.Notice {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var notices []*shield.Notice
-	for _, is := range g.byNode[node] {
+	for id, is := range g.byNode[node] {
+		if is.since.After(lost) {
+			continue
+		}
 		notices = append(notices, &shield.Notice{
 			Kind: shield.NoticeDisconnected, Client: is.client, Target: is.target, Reason: reason,
 		})
+		delete(g.byNode[node], id)
 	}
-	delete(g.byNode, node)
 	return notices
 }
 

@@ -324,7 +324,7 @@ func (n *Node) onMember(ev cluster.Event) {
 	for _, g := range n.gateways {
 		g.NodeGone(ev.Node, ev.Epoch, shield.NodeOffline)
 	}
-	for _, nt := range n.guests.leave(ev.Node, string(shield.NodeOffline)) {
+	for _, nt := range n.guests.leave(ev.Node, ev.Time, string(shield.NodeOffline)) {
 		if err := n.services.Notice(nt); err != nil {
 			n.log.Debug("notice not delivered", "service", "node", "session", string(nt.Client.Session), "err", err)
 		}

@@ -18,7 +18,6 @@ import (
 	"shield/runtime/service"
 	"shield/runtime/session"
 	"shield/runtime/shield"
-	"shield/runtime/transport"
 )
 
 // New builds a node and binds its gateways; nothing runs yet. It owns cfg.Conn

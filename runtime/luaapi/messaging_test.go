@@ -317,7 +317,7 @@ func TestServedAndEval(t *testing.T) {
 		if err == nil && (by.Service != "a" || by.Generation != 1 || by.Code == "" || by.Trace == 0) {
 			t.Errorf("Eval(%q) served by %+v", src, by)
 		}
-		return string(v.AppendJSON(nil)), err
+		return string(v.Values.AppendJSON(nil)), err
 	}
 	for _, tt := range []struct{ src, want string }{
 		{"M.count", "[3]"}, {"1, 2", "[1,2]"}, {"x = 5 return x", "[5]"}, {"M.inc()", "[4]"}, {"", "[]"},

@@ -15,6 +15,7 @@ import (
 const (
 	askMemory  = 1 << iota // measure the VM, then decide
 	askTimeout             // the stretch ran too long
+	askStack               // somebody wants to see where it is
 	askBits    = 8
 )
 
@@ -188,7 +189,7 @@ func (t *turn) watch(vm *VM, now time.Time, heap uint64) (ran time.Duration) {
 	if n.heap == 0 || heap < n.heap {
 		n.heap = heap
 	}
-	if limit := vm.cfg.Limits; ran >= limit.HandlerTime {
+	if limit := vm.cfg.Limits; ran >= t.limit(vm) {
 		if n.aborted.IsZero() {
 			n.aborted = now
 		}
@@ -198,6 +199,14 @@ func (t *turn) watch(vm *VM, now time.Time, heap uint64) (ran time.Duration) {
 		t.ask(n.clock, askMemory)
 	}
 	return ran
+}
+
+// limit is how long the turn may run between two suspensions.
+func (t *turn) limit(vm *VM) time.Duration {
+	if b := time.Duration(t.budget.Load()); b > 0 {
+		return b
+	}
+	return vm.cfg.Limits.HandlerTime
 }
 
 // ask makes the stretch call interrupt soon. The flag goes up after the reason,
@@ -217,15 +226,15 @@ func (t *turn) ask(clock, bit uint64) {
 	raiseFlag(t.cur.Load())
 }
 
-// asked gives the reasons to interrupt the present stretch, and forgets
-// askMemory.
+// asked gives the reasons to interrupt the present stretch, and forgets those
+// that don't end it.
 func (t *turn) asked() uint64 {
 	for {
 		a := t.abort.Load()
 		if a>>askBits != t.clock.Load() {
 			return 0
 		}
-		if t.abort.CompareAndSwap(a, a&^askMemory) {
+		if t.abort.CompareAndSwap(a, a&^(askMemory|askStack)) {
 			return a & (1<<askBits - 1)
 		}
 	}
@@ -245,10 +254,16 @@ func interrupt(L *lua.LState) {
 		L.Error(t.failure.Value, 0)
 	}
 	asked := t.asked()
+	if asked&askStack != 0 {
+		t.shown(vm.cur)
+	}
 	switch {
 	case asked&askTimeout != 0:
-		limit := vm.cfg.Limits.HandlerTime
-		vm.abort(L, KindTimeout, nil, fmt.Sprintf("handler ran longer than %d ms without suspending (max_handler_ms)", limit.Milliseconds()))
+		msg := fmt.Sprintf("handler ran longer than %d ms without suspending (max_handler_ms)", t.limit(vm).Milliseconds())
+		if t.budget.Load() > 0 {
+			msg = fmt.Sprintf("ran longer than its budget of %d ms without suspending", t.limit(vm).Milliseconds())
+		}
+		vm.abort(L, KindTimeout, nil, msg)
 	case asked&askMemory != 0:
 		start := time.Now()
 		u := vm.measure()

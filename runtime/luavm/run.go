@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	lua "github.com/yuin/gopher-lua"
 )
@@ -14,6 +15,9 @@ type Call struct {
 	Args []lua.LValue
 	Data any    // what TurnOf gives to Go functions
 	Name string // how tracebacks name it: "room.join"; "" = by file and line
+	// Budget is how long it may run between two suspensions; 0 is the VM's
+	// HandlerTime.
+	Budget time.Duration
 	// Results is a buffer to reuse: the results are appended to Results[:0].
 	Results []lua.LValue
 }
@@ -56,6 +60,8 @@ type turn struct {
 	cur      atomic.Pointer[lua.LState] // top's, for the watcher
 	abort    atomic.Uint64              // see askMemory
 	measured atomic.Int64               // how long a look at the memory took, for the watcher
+	budget   atomic.Int64               // Call.Budget, for the watcher
+	show     atomic.Pointer[peek]       // who wants to see the stack
 	seen     watched                    // the watcher's notes
 }
 
@@ -147,6 +153,7 @@ func (vm *VM) Run(h *Hand, c Call) ([]lua.LValue, *RunError) {
 func (vm *VM) begin(h *Hand, c *Call) {
 	t, L := &h.turn, h.main.L
 	t.data, t.name, t.fn = c.Data, c.Name, c.Fn
+	t.budget.Store(int64(c.Budget))
 	t.outer, vm.cur = vm.cur, &h.main
 	if t.older = vm.turns; t.older != nil {
 		t.older.newer = t

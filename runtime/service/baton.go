@@ -56,7 +56,8 @@ type wait struct {
 	kind   waitKind
 	to     Target
 	method string
-	callee *Service // of a call within the node
+	callee *Service      // of a call within the node
+	far    shield.Handle // of a call to another
 	since  int64
 	turn   *Turn
 	stack  string // the handler's Lua stack, where it was taken
@@ -86,6 +87,9 @@ func (s *Service) post(m *message) *shield.Error {
 		s.mu.Unlock()
 		s.rt.count.mailboxFull.Add(1)
 		return shield.Errorf(shield.MailboxFull, "%s has %d messages waiting (limits.max_mailbox): slow the senders down", s.label(), s.lim.MaxMailbox)
+	}
+	if s.held { // it has to wait
+		s.box.stamp(m, s.rt.clock.now)
 	}
 	s.box.push(m)
 	s.startLocked()
@@ -268,6 +272,7 @@ func (s *Service) freeWait(w *wait) {
 	w.err, w.handle, w.ref = nil, shield.Handle{}, shield.ClientRef{}
 	w.killed, w.expired, w.back, w.cancel = false, false, false, nil
 	w.to, w.method, w.callee, w.turn, w.stack = Target{}, "", nil, nil, ""
+	w.far = shield.Handle{}
 	if len(s.spare) < keepWaits {
 		s.spare = append(s.spare, w)
 	}

@@ -60,7 +60,7 @@ func (s *Service) Call(L *lua.LState, to Target, method string, args *value.Payl
 		return shield.Errorf(shield.Timeout, "call %s %s: no time is left of the caller's deadline", to, method)
 	}
 	w := s.newWait(waitCall, deadline)
-	w.to, w.method, w.callee, w.since = to, method, local, now
+	w.to, w.method, w.callee, w.far, w.since = to, method, local, far, now
 	if local != nil {
 		err = local.postTo(to, &message{kind: kindCall, method: method, args: *args, sender: s.self, trace: s.trace(),
 			deadline: deadline, wait: w, gen: w.gen()})

@@ -113,6 +113,7 @@ func (s *Service) dispatch(k *worker, m *message) {
 	if !s.end(k, t) {
 		return
 	}
+	s.timed(t, err)
 	if m.kind == kindTimer {
 		s.timerDone(m.timer, err != nil)
 	}
@@ -149,7 +150,9 @@ func (s *Service) begin(m *message, now int64) *Turn {
 		t.Kind = TurnFork
 		s.forking++
 	case kindTurn:
-		t.Kind, t.reason = m.as, m.reason
+		if t.Kind = m.as; m.reason != "" {
+			t.rare = &rarer{reason: m.reason}
+		}
 		if m.hook != "" {
 			t.Method = m.hook
 		}

@@ -38,6 +38,7 @@ type luaBody struct {
 
 	listeners    map[string][]listener // shield.event
 	lastListener uint64
+	sessions     map[string]*scope // of tools that run lines
 }
 
 func newLuaBody(s *Service) *luaBody {
@@ -306,6 +307,9 @@ func (b *luaBody) roots(visit func(lua.LValue)) {
 		for _, l := range ls {
 			visit(l.fn)
 		}
+	}
+	for _, sc := range b.sessions {
+		visit(sc.env)
 	}
 	s := b.s
 	s.mu.Lock()

@@ -35,6 +35,7 @@ type message struct {
 	sender   *shield.Handle // nil when no service sent it
 	trace    shield.TraceID
 	deadline int64 // clock; 0 = none
+	at       int64 // clock, about when it began to wait in the mailbox; 0 = not at all, or not known
 	// Who waits for a call: a handler parked in its own service, or anybody
 	// else.
 	wait *wait
@@ -72,6 +73,31 @@ type ring struct {
 	head    int
 	n       int
 	counted int // of the n, those that count against max_mailbox
+	stamped int64
+	pushed  uint8
+}
+
+// stampEvery is how many messages share a time: reading the clock for each
+// would make a send a quarter dearer.
+const stampEvery = 32
+
+// stamp notes when m began to wait.
+func (r *ring) stamp(m *message, now func() int64) {
+	if r.n == 0 || r.pushed%stampEvery == 0 {
+		r.stamped = now()
+	}
+	r.pushed++
+	m.at = r.stamped
+}
+
+// oldest is when the first message began to wait; 0 when none does.
+func (r *ring) oldest() int64 {
+	for i := range r.n {
+		if at := r.at(i).at; at != 0 {
+			return at
+		}
+	}
+	return 0
 }
 
 const (

@@ -50,9 +50,10 @@ type Service struct {
 	turn      atomic.Pointer[Turn] // that runs now, or ran last; the watcher reads it
 	inflight  int                  // turns begun and not over
 	answering int                  // of them, those somebody waits for
-	forks     int                  // asked for and not over
-	forking   int                  // of them, those that have begun
-	pending   int                  // replies awaited
+	stats     atomic.Pointer[map[string]*stat]
+	forks     int // asked for and not over
+	forking   int // of them, those that have begun
+	pending   int // replies awaited
 	spare     []*wait
 	initBegun bool
 	inited    bool // on_init has succeeded

@@ -74,6 +74,9 @@ func (w *Swapping) Functions(replace func(*lua.LFunction) *lua.LFunction) {
 			ls[i].fn = replace(ls[i].fn)
 		}
 	}
+	for _, sc := range w.b.sessions {
+		sc.replace(replace)
+	}
 	s := w.s
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,11 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"shield/runtime/luavm"
 	"shield/runtime/shield"
 	"shield/runtime/value"
-
-	lua "github.com/yuin/gopher-lua"
 )
 
 // CallRequest is a call made by a tool.
@@ -147,93 +144,6 @@ func (s *Service) served() Served {
 	return Served{Node: s.handle.Node, Service: name, ID: s.handle.ID, Generation: c.Generation, Code: c.Hash}
 }
 
-// EvalRequest is a piece of Lua to be run as one turn of a service.
-type EvalRequest struct {
-	Target  Target
-	Source  string        // one expression, or statements; M is the service's module
-	Timeout time.Duration // waiting included; 0 = the default call_timeout
-}
-
-// Eval runs Lua in a service's VM. Only services of this node can be reached.
-func (r *Runtime) Eval(ctx context.Context, req EvalRequest) (none value.Payload, by Served, err error) {
-	local, far, rerr := r.resolve(req.Target)
-	if rerr != nil {
-		return none, by, rerr
-	}
-	if local == nil {
-		return none, by, shield.Errorf(shield.InvalidTarget, "eval %s: the service is on %s; ask that node", req.Target, far.Node)
-	}
-	by = local.served()
-	body, ok := local.body.(*luaBody)
-	if !ok {
-		return none, by, shield.Errorf(shield.InvalidTarget, "eval %s: it is a service in Go and has no VM", req.Target)
-	}
-	proto, cerr := r.compileEval(req.Source)
-	if cerr != nil {
-		return none, by, cerr
-	}
-	if req.Timeout <= 0 {
-		req.Timeout = r.limits.CallTimeout
-	}
-	ctx, cancel := context.WithTimeout(ctx, req.Timeout)
-	defer cancel()
-	begun := r.clock.now()
-	by.Trace = r.newTrace()
-	c := newToolCall()
-	perr := local.post(&message{kind: kindTurn, method: "eval", trace: by.Trace, deadline: begun + int64(req.Timeout), to: c,
-		job: &job{as: TurnEval, run: func(k *worker, t *Turn) *shield.Error { return body.eval(k, t, proto) }}})
-	if perr != nil {
-		return none, by, perr
-	}
-	select {
-	case <-c.ch:
-		by.Took = time.Duration(r.clock.now() - begun)
-		if c.err != nil {
-			return none, by, c.err
-		}
-		return c.values, by, nil
-	case <-ctx.Done():
-		c.gone.Store(true)
-		by.Took = time.Duration(r.clock.now() - begun)
-		return none, by, shield.Errorf(shield.Timeout, "eval %s: not done within %s", req.Target, req.Timeout)
-	}
-}
-
-// compileEval takes an expression, or else statements.
-func (r *Runtime) compileEval(source string) (*lua.FunctionProto, error) {
-	if code, err := r.world.Compile("eval", []byte("return "+source)); err == nil {
-		return code.Proto, nil
-	}
-	code, err := r.world.Compile("eval", []byte(source))
-	if err != nil {
-		return nil, loadError("eval", err)
-	}
-	return code.Proto, nil
-}
-
-func (b *luaBody) eval(k *worker, t *Turn, proto *lua.FunctionProto) *shield.Error {
-	L := (*lua.LState)(nil)
-	meta := L.CreateTable(0, 2)
-	meta.RawSetString("__index", b.vm.Globals())
-	meta.RawSetString("__newindex", b.vm.Globals())
-	env := L.CreateTable(0, 1)
-	env.RawSetString("M", b.module)
-	env.Metatable = meta
-	fn := &lua.LFunction{Proto: proto, Env: env, Upvalues: make([]*lua.Upvalue, proto.NumUpvalues)}
-	res, rerr := b.vm.Run(k.take(b.s.rt), luavm.Call{Fn: fn, Data: t, Name: "eval", Results: k.res[:0]})
-	if rerr != nil {
-		return b.runError("eval", rerr)
-	}
-	k.res = res
-	err := value.Copy(&k.out, value.Results, b.s.lim.MaxMessageSize, res...)
-	clear(k.res)
-	if err != nil {
-		k.out = value.Payload{}
-		return b.s.CopyError(err)
-	}
-	return nil
-}
-
 // OnCall lets hook hear of every finished call; nil ends that. It must not
 // block.
 func (r *Runtime) OnCall(hook func(shield.CallRow)) {
@@ -367,17 +277,28 @@ type Parked struct {
 	Calls   string // the method it calls
 	Since   time.Duration
 	Trace   shield.TraceID
-	Stack   string // its Lua frames, innermost first; "" in Go
+	Stack   string        // its Lua frames, innermost first; "" in Go, and where the service can't be asked
+	To      shield.Handle // of Target, where a call is waited for
+	Init    bool          // the service is in on_init: it reads no messages
 }
 
 // Waits lists every parked handler of the node, with its Lua stack, oldest
-// first. Services that do not come between two turns within ctx are left out.
+// first. A service that does not come between two turns within ctx is listed
+// without stacks.
 func (r *Runtime) Waits(ctx context.Context) []Parked {
 	var all []Parked
 	for _, s := range r.reg.services() {
-		var rows []Parked
-		if s.inside(ctx, func(*worker) { rows = s.parkedRows() }) == nil {
-			all = append(all, rows...)
+		s.mu.Lock()
+		n := s.waiting.n
+		s.mu.Unlock()
+		if n == 0 {
+			continue
+		}
+		asked := make(chan []Parked, 1)
+		if s.inside(ctx, func(*worker) { asked <- s.parkedRows() }) == nil {
+			all = append(all, <-asked...)
+		} else {
+			all = append(all, s.waitRows(nil)...)
 		}
 	}
 	sort.SliceStable(all, func(i, j int) bool { return all[i].Since > all[j].Since })
@@ -394,6 +315,11 @@ func (s *Service) parkedRows() []Parked {
 			}
 		}
 	}
+	return s.waitRows(stacks)
+}
+
+// waitRows is parkedRows with the stacks that are known.
+func (s *Service) waitRows(stacks map[*Turn]string) []Parked {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -402,6 +328,10 @@ func (s *Service) parkedRows() []Parked {
 		p := Parked{Service: s.handle.ID, Name: s.label(), What: string(w.kind), Calls: w.method, Since: time.Duration(now - w.since), Stack: w.stack}
 		if w.kind != waitSleep {
 			p.Target = w.to.String()
+		}
+		p.Init = s.phase == phaseInit
+		if p.To = w.far; w.callee != nil {
+			p.To = w.callee.handle
 		}
 		if w.turn != nil {
 			p.Method, p.Trace = w.turn.Method, w.turn.trace

@@ -46,7 +46,7 @@ type Turn struct {
 	sender   *shield.Handle
 	trace    shield.TraceID
 	deadline int64  // clock; 0 = none
-	reason   string // of a shutdown
+	rare     *rarer // nil for most
 	begun    int64  // clock
 
 	// k is the worker that runs it, whose message says who waits for the answer;
@@ -56,6 +56,12 @@ type Turn struct {
 	// Userdata is the ctx that Lua sees. It stands here so that a call costs
 	// one allocation less; package luaapi fills it in.
 	Userdata lua.LUserData
+}
+
+// rarer is what few turns have.
+type rarer struct {
+	reason string  // of a shutdown
+	out    *output // where print goes beside the log; nil = nowhere
 }
 
 // Service is where the turn runs.
@@ -89,4 +95,9 @@ func (t *Turn) Deadline() (time.Duration, bool) {
 }
 
 // Reason is why the service shuts down; "" in any other turn.
-func (t *Turn) Reason() string { return t.reason }
+func (t *Turn) Reason() string {
+	if t.rare == nil {
+		return ""
+	}
+	return t.rare.reason
+}

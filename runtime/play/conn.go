@@ -99,6 +99,15 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	return start(conn, cfg), nil
 }
 
+// On is Dial for a connection that is open already.
+func On(conn net.Conn, cfg Config) (*Conn, error) {
+	var err error
+	if cfg.Format, err = cfg.Format.Normal(); err != nil {
+		return nil, fmt.Errorf("protocol envelope: %w", err)
+	}
+	return start(conn, cfg), nil
+}
+
 // start runs the client on a connection that is open.
 func start(conn net.Conn, cfg Config) *Conn {
 	c := &Conn{cfg: cfg, net: conn, in: make(chan Push, inbox), stop: make(chan struct{})}

@@ -132,6 +132,7 @@ func New(cfg Config) (*Transport, error) {
 		return nil, fmt.Errorf("transport: listen on %v: %w", cfg.Conn.LocalAddr(), err)
 	}
 	t.spawn(t.acceptLoop)
+	t.spawn(t.countNoise)
 	return t, nil
 }
 
@@ -222,6 +223,18 @@ func (t *Transport) welcome(conn *quic.Conn) {
 	case t.accepted <- l:
 	case <-t.ctx.Done():
 		l.Close("stopping")
+	}
+}
+
+// countNoise counts the datagrams that are no QUIC at all; quic-go tells its
+// tracer only of the others.
+func (t *Transport) countNoise() {
+	var nothing [0]byte
+	for {
+		if _, _, err := t.quic.ReadNonQUICPacket(t.ctx, nothing[:]); err != nil {
+			return
+		}
+		t.strays.n.Add(1)
 	}
 }
 

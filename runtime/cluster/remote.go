@@ -107,7 +107,7 @@ func (p *peer) route(h shield.Handle) (*conn, *shield.Error) {
 	if err := p.reachable(); err != nil {
 		return nil, err
 	}
-	if h.Epoch != p.epoch {
+	if h.ID != 0 && h.Epoch != p.epoch { // id 0 is the node itself, whichever its start
 		return nil, shield.Errorf(shield.ServiceDead, "the handle is from another start of %s than the present one", p.id)
 	}
 	return p.conn, nil

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -95,16 +96,24 @@ type world struct {
 	t       testing.TB
 	net     *sim.Network
 	project *config.Config
+	scripts files
+	names   int // that some nodes publish
 	nodes   map[shield.NodeID]*node.Node
 	gates   map[shield.NodeID]*sim.Listener
 	logs    *logBuffer
 }
 
 // loadProject must be called outside of a bubble: it works with real files.
-func loadProject(t testing.TB, count int) *config.Config {
+func loadProject(t testing.TB, count int) *config.Config { return loadFiles(t, project, count) }
+
+// loadFiles is loadProject for another project.
+func loadFiles(t testing.TB, project map[string]string, count int) *config.Config {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range project {
+		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +126,14 @@ func loadProject(t testing.TB, count int) *config.Config {
 }
 
 func newWorld(t testing.TB, c *config.Config) *world {
-	return &world{t: t, net: sim.New(1, time.Millisecond), project: c, logs: &logBuffer{},
+	w := newWorldOf(t, c, project, 1)
+	w.names = 2 // auth and player; everybody has an echo
+	return w
+}
+
+// newWorldOf is a world of another project; seed decides what its network does.
+func newWorldOf(t testing.TB, c *config.Config, scripts map[string]string, seed uint64) *world {
+	return &world{t: t, net: sim.New(seed, time.Millisecond), project: c, scripts: scripts, logs: &logBuffer{},
 		nodes: map[shield.NodeID]*node.Node{}, gates: map[shield.NodeID]*sim.Listener{}}
 }
 
@@ -139,7 +155,7 @@ func (w *world) make(i, count int) *node.Node {
 	}
 	n, err := node.New(node.Config{
 		Project: w.project.ForNode(config.Node{ID: id, Listen: addrOf(i), Peers: peers, Token: "0123456789abcdef"}),
-		Files:   files(project),
+		Files:   w.scripts,
 		Log:     slog.New(slog.NewTextHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Conn:    conn,
 		Dev:     true,
@@ -172,7 +188,7 @@ func (w *world) start(count int) {
 	wg.Wait()
 	w.eventually("every node sees every name", func() bool {
 		for _, n := range w.nodes {
-			if len(n.Routes()) != 2+count {
+			if len(n.Routes()) != w.names+w.everywhere()*count {
 				return false
 			}
 		}
@@ -180,9 +196,22 @@ func (w *world) start(count int) {
 	})
 }
 
-// stop ends everything, as a test's last act.
+// everywhere counts the services that every node runs.
+func (w *world) everywhere() (count int) {
+	for _, s := range w.project.Services {
+		if len(s.Nodes) == 0 && s.Instances > 0 {
+			count++
+		}
+	}
+	return count
+}
+
+// stop ends everything, as a test's last act, and asks the oracle.
 func (w *world) stop() {
 	w.t.Helper()
+	if log := w.logs.String(); strings.Contains(log, "event=breach") {
+		w.t.Errorf("the oracle saw a promise broken")
+	}
 	for _, n := range w.nodes {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		if err := n.Stop(ctx); err != nil {
@@ -244,9 +273,12 @@ var format = func() wire.Client {
 	return c
 }()
 
-func (w *world) connect() *player {
+func (w *world) connect() *player { return w.connectTo("node-1") }
+
+// connectTo connects to the gateway of a node.
+func (w *world) connectTo(gate shield.NodeID) *player {
 	w.t.Helper()
-	c, err := w.gates["node-1"].Dial()
+	c, err := w.gates[gate].Dial()
 	if err != nil {
 		w.t.Fatal(err)
 	}

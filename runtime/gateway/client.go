@@ -138,6 +138,9 @@ func (c *client) bind(ref shield.ClientRef, target shield.Handle, player string)
 	c.g.retarget(c, target)
 	c.g.oracle.Noticed(&n)
 	err = c.g.router.Notice(&n)
+	if before.Epoch > 0 && before.Target.Node != target.Node {
+		c.g.router.Moved(n.Client, before.Target)
+	}
 	bound := c.ref
 	c.mu.Unlock()
 
@@ -203,8 +206,12 @@ func (c *client) drop(code shield.Code) {
 // targetGone ends the session if h is still its target. Nobody is left to hear
 // of it.
 func (c *client) targetGone(h shield.Handle, code shield.Code) {
+	c.bindingGone(func(b session.Binding) bool { return b.Target == h }, code)
+}
+
+func (c *client) bindingGone(is func(session.Binding) bool, code shield.Code) {
 	c.mu.Lock()
-	if c.s.Binding().Target != h {
+	if !is(c.s.Binding()) {
 		c.mu.Unlock()
 		return
 	}

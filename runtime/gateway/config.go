@@ -26,6 +26,10 @@ type Router interface {
 	// Notice tells a target what became of a session. It must arrive before any
 	// Ingress that follows it.
 	Notice(n *shield.Notice) error
+	// Moved tells the node of a session's last target that the session is bound on
+	// another node now. The target itself hears nothing. Called as Notice is, after
+	// the new target's.
+	Moved(ref shield.ClientRef, last shield.Handle)
 	// TargetName is how people call a target, for rows: "node:name".
 	TargetName(h shield.Handle) string
 }

@@ -261,6 +261,14 @@ func (g *Gateway) TargetGone(h shield.Handle, code shield.Code) {
 	}
 }
 
+// BindingGone ends a session whose target has ended, with code, if it is still
+// at ref's epoch: a target that ends after the session moved on is no reason.
+func (g *Gateway) BindingGone(ref shield.ClientRef, code shield.Code) {
+	if c := g.find(ref.Session); c != nil {
+		c.bindingGone(func(b session.Binding) bool { return b.Epoch == ref.Epoch }, code)
+	}
+}
+
 // NodeGone ends the sessions whose target lived on a node that is gone, with
 // code. Epoch 0 means any start of the node.
 func (g *Gateway) NodeGone(node shield.NodeID, epoch shield.NodeEpoch, code shield.Code) {

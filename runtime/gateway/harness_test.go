@@ -115,6 +115,10 @@ func (r *fakeRouter) Notice(n *shield.Notice) error {
 	return nil
 }
 
+func (r *fakeRouter) Moved(ref shield.ClientRef, last shield.Handle) {
+	r.note(event{kind: "moved", ref: ref, target: last})
+}
+
 func (r *fakeRouter) TargetName(h shield.Handle) string { return h.String() }
 
 func (r *fakeRouter) list() []event {

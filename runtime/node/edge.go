@@ -51,6 +51,17 @@ func (e edge) Notice(nt *shield.Notice) error {
 	return e.frame(nt.Target.Node, wire.KindNotice, wire.AppendNotice(nil, nt))
 }
 
+// Moved lets the node of a session's last target forget the session.
+func (e edge) Moved(ref shield.ClientRef, last shield.Handle) {
+	if e.here(last) {
+		return
+	}
+	nt := &shield.Notice{Kind: shield.NoticeMoved, Client: ref, Target: last}
+	if err := e.Notice(nt); err != nil { // the node is gone, and what it remembered with it
+		e.n.log.Debug("session not forgotten", "service", "gateway", "session", string(ref.Session), "node", string(last.Node), "err", err)
+	}
+}
+
 // TargetName is how people call a target: "node:name", or the handle's own form
 // where the service has no name.
 func (e edge) TargetName(h shield.Handle) string {
@@ -230,10 +241,13 @@ func (e edge) noticeFrom(from shield.NodeID, body []byte) error {
 		return err
 	}
 	e.n.guests.heard(from, nt)
+	if nt.Kind == shield.NoticeMoved {
+		return nil
+	}
 	err = e.n.services.Notice(nt)
 	if nt.Kind == shield.NoticeBound && gone(err) {
 		e.n.guests.forget(from, nt.Client.Session)
-		return e.closeAt(from, nt.Client, err)
+		return e.closeAt(from, nt.Client, shield.CodeOf(err))
 	}
 	return err
 }
@@ -244,9 +258,9 @@ func gone(err error) bool {
 	return c == shield.ServiceDead || c == shield.RuntimeStopping
 }
 
-// closeAt asks the node whose gateway owns a session to close it.
-func (e edge) closeAt(node shield.NodeID, ref shield.ClientRef, why error) error {
-	return e.frame(node, wire.KindClose, wire.AppendClose(nil, &wire.Close{Client: ref, Reason: string(shield.CodeOf(why))}))
+// closeAt tells the node whose gateway owns a session that its target is gone.
+func (e edge) closeAt(node shield.NodeID, ref shield.ClientRef, code shield.Code) error {
+	return e.frame(node, wire.KindClose, wire.AppendClose(nil, &wire.Close{Client: ref, Gone: true, Reason: string(code)}))
 }
 
 // ingressFrom delivers a frame that another node's gateway read. A dead target
@@ -258,7 +272,7 @@ func (e edge) ingressFrom(from shield.NodeID, body []byte) error {
 	}
 	err = e.n.services.Ingress(in)
 	if gone(err) {
-		return e.closeAt(from, in.Client, err)
+		return e.closeAt(from, in.Client, shield.CodeOf(err))
 	}
 	return err
 }
@@ -267,6 +281,10 @@ func (e edge) closeFrom(c *wire.Close) error {
 	gw, err := e.gateway(c.Client)
 	if err != nil {
 		return err
+	}
+	if c.Gone {
+		gw.BindingGone(c.Client, shield.Code(c.Reason))
+		return nil
 	}
 	return gw.CloseSession(c.Client, c.Reason)
 }

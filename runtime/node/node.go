@@ -351,7 +351,7 @@ func (n *Node) onDead(h shield.Handle, code shield.Code) {
 		g.TargetGone(h, code)
 	}
 	for _, c := range n.guests.dead(h) {
-		if err := (edge{n}).Close(c, string(code)); err != nil {
+		if err := (edge{n}).closeAt(c.Gateway.Node(), c, code); err != nil {
 			n.log.Debug("session not closed", "service", "node", "session", string(c.Session), "err", err)
 		}
 	}

@@ -47,6 +47,9 @@ const (
 	NoticeBound        NoticeKind = 1
 	NoticeUnbound      NoticeKind = 2
 	NoticeDisconnected NoticeKind = 3
+	// NoticeMoved is for the node of a target that a session was bound to before;
+	// the target itself hears nothing.
+	NoticeMoved NoticeKind = 4
 )
 
 // Hook is the name of the Lua hook that hears the notice.

@@ -22,8 +22,11 @@ const (
 
 // Close asks the gateway that owns a session to close it.
 type Close struct {
-	Client shield.ClientRef // its epoch is not looked at
-	Reason string           // empty reads "kicked"
+	Client shield.ClientRef
+	// Gone: the target is, and Reason is the code. It ends the binding of Client's
+	// epoch only; any other close ends the session whatever its epoch.
+	Gone   bool
+	Reason string // empty reads "kicked"
 	Trace  shield.TraceID
 }
 
@@ -89,7 +92,7 @@ func DecodeNotice(body []byte) (*shield.Notice, error) {
 	readClient(&f, &n.Client)
 	n.Target = readHandle(&f)
 	n.Reason = f.text("reason", maxReason)
-	if f.err == nil && (n.Kind < shield.NoticeBound || n.Kind > shield.NoticeDisconnected) {
+	if f.err == nil && (n.Kind < shield.NoticeBound || n.Kind > shield.NoticeMoved) {
 		f.fail("kind", ErrMalformed)
 	}
 	if err := f.done(); err != nil {
@@ -102,6 +105,7 @@ func DecodeNotice(body []byte) (*shield.Notice, error) {
 func AppendClose(dst []byte, c *Close) []byte {
 	dst = appendClient(dst, &c.Client)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(c.Trace))
+	dst = append(dst, boolByte(c.Gone))
 	return appendClipped(dst, c.Reason, maxReason)
 }
 
@@ -111,6 +115,7 @@ func DecodeClose(body []byte) (*Close, error) {
 	c := &Close{}
 	readClient(&f, &c.Client)
 	c.Trace = shield.TraceID(f.u64("trace"))
+	c.Gone = f.u8("gone") != 0
 	c.Reason = f.text("reason", maxReason)
 	if err := f.done(); err != nil {
 		return nil, err

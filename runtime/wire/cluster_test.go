@@ -73,6 +73,9 @@ var vectors = []struct {
 	{"notice", AppendClusterFrame(nil, KindNotice, AppendNotice(nil, &shield.Notice{Kind: shield.NoticeUnbound, Client: sampleClient, Target: sampleTarget, Reason: "kicked"})),
 		&shield.Notice{Kind: shield.NoticeUnbound, Client: sampleClient, Target: sampleTarget, Reason: "kicked"}},
 	{"close", AppendClusterFrame(nil, KindClose, AppendClose(nil, &Close{Client: sampleClient, Reason: "second login", Trace: 5})), &Close{Client: sampleClient, Reason: "second login", Trace: 5}},
+	{"close_gone", AppendClusterFrame(nil, KindClose, AppendClose(nil, &Close{Client: sampleClient, Gone: true, Reason: "service_dead"})), &Close{Client: sampleClient, Gone: true, Reason: "service_dead"}},
+	{"notice_moved", AppendClusterFrame(nil, KindNotice, AppendNotice(nil, &shield.Notice{Kind: shield.NoticeMoved, Client: sampleClient, Target: sampleTarget})),
+		&shield.Notice{Kind: shield.NoticeMoved, Client: sampleClient, Target: sampleTarget}},
 }
 
 var sampleVerdict = Verdict{Reason: RefuseDuplicate, Text: "held", Address: "10.0.0.2:9000", PID: 17, Epoch: 99, Live: true}

@@ -46,29 +46,15 @@ func (s *Server) Call(ctx context.Context, c control.Call) control.CallResult {
 	values, served, err := n.Runtime().Call(ctx, service.CallRequest{
 		Target: service.Target{Name: target}, Method: c.Method, Args: args, Timeout: c.Timeout,
 	})
-	return result(c.Node, c.Service, values, served, time.Since(began), err, false)
-}
-
-// Eval runs Lua in a service of this process.
-func (s *Server) Eval(ctx context.Context, e control.Eval) control.CallResult {
-	n, err := s.on(e.Node)
-	if err != nil {
-		return failedCall(e.Node, e.Service, err)
-	}
-	began := time.Now()
-	values, served, err := n.Runtime().Eval(ctx, service.EvalRequest{
-		Target: service.Target{Name: string(e.Service)}, Source: e.Source, Timeout: e.Timeout,
-	})
-	return result(e.Node, e.Service, values, served, time.Since(began), err, true)
+	return result(c.Node, c.Service, values, served, time.Since(began), err)
 }
 
 func failedCall(id shield.NodeID, name shield.Name, err error) control.CallResult {
 	return control.CallResult{Node: id, Service: name, Error: control.MakeError(err, shield.HandlerError)}
 }
 
-// result prints what a call returned. text adds the values as Lua writes them,
-// which shows what JSON can't.
-func result(id shield.NodeID, name shield.Name, values value.Payload, served service.Served, took time.Duration, err error, text bool) control.CallResult {
+// result prints what a call returned.
+func result(id shield.NodeID, name shield.Name, values value.Payload, served service.Served, took time.Duration, err error) control.CallResult {
 	r := control.CallResult{
 		OK: err == nil, Node: id, Service: name, Generation: served.Generation, Code: served.Code,
 		MS: float64(took.Microseconds()) / 1000, Trace: served.Trace,
@@ -86,9 +72,6 @@ func result(id shield.NodeID, name shield.Name, values value.Payload, served ser
 	r.Values = make([]json.RawMessage, 0, values.Len())
 	for i := range values.Len() {
 		r.Values = append(r.Values, value.AppendJSON(nil, values.At(i)))
-		if text {
-			r.Text = append(r.Text, value.Text(values.At(i)))
-		}
 	}
 	return r
 }

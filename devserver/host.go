@@ -110,6 +110,7 @@ func (s *Server) Services() ([]shield.ServiceRow, error) {
 		rows = append(rows, n.Services()...)
 	}
 	s.reload.mark(rows)
+	markMixed(rows)
 	return rows, nil
 }
 

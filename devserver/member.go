@@ -88,6 +88,7 @@ func (m *member) start(ctx context.Context) error {
 	}
 	m.alive = true
 	n := m.node
+	m.server.noteStarts(n)
 	if failed := n.Failed(); failed != nil {
 		m.watch.Go(func() {
 			<-failed
@@ -97,6 +98,15 @@ func (m *member) start(ctx context.Context) error {
 		})
 	}
 	return nil
+}
+
+// takeServices makes the services of a saved shield.yaml those of the next start.
+func (m *member) takeServices(p *config.Config) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	next := m.project.Clone()
+	next.Services, next.Limits = p.Services, p.Limits
+	m.project = next
 }
 
 // running gives the node while it runs.

@@ -30,8 +30,11 @@ type reloading struct {
 	disk  *watch.Snapshot // what that look read
 
 	mu     sync.Mutex
+	is     *config.Config // what runs
 	paused bool
 	last   map[serviceKey]reloaded
+
+	history history
 }
 
 type serviceKey struct {
@@ -47,7 +50,7 @@ type reloaded struct {
 
 // newReloading reads the project's files; nodes load their scripts from it.
 func newReloading(s *Server) (*reloading, error) {
-	r := &reloading{s: s, last: map[serviceKey]reloaded{}}
+	r := &reloading{s: s, is: s.cfg.Project, last: map[serviceKey]reloaded{}}
 	w, err := watch.New(r.watchConfig())
 	if err != nil {
 		return nil, fmt.Errorf("watch the project: %w", err)
@@ -103,7 +106,7 @@ func (r *reloading) change(ctx context.Context, set watch.ChangeSet) []reload.Re
 		case config.RPCFileName:
 			r.routes(set.Snapshot)
 		case config.FileName:
-			r.project()
+			r.saved()
 		default:
 			code = append(code, c)
 		}
@@ -113,7 +116,7 @@ func (r *reloading) change(ctx context.Context, set watch.ChangeSet) []reload.Re
 	}
 	set.Changes = code
 	results := r.code.Change(ctx, set)
-	r.note(results)
+	r.note(results, "save")
 	return results
 }
 
@@ -125,7 +128,7 @@ func (r *reloading) routes(disk *watch.Snapshot) {
 		log.Error("rpc.yaml is gone; the routes of before stay")
 		return
 	}
-	routes, err := config.ParseRPC(config.RPCFileName, f.Content, r.s.cfg.Project)
+	routes, err := config.ParseRPC(config.RPCFileName, f.Content, r.project())
 	if err == nil {
 		err = r.swapRoutes(routes)
 	}
@@ -173,11 +176,12 @@ func problemText(err error) string {
 	return b.String()
 }
 
-// note remembers how each service's reload went, for its row.
-func (r *reloading) note(results []reload.Result) {
+// note remembers how each service's reload went, for its row and its history.
+func (r *reloading) note(results []reload.Result, by string) {
 	if len(results) == 0 {
 		return
 	}
+	r.history.add(results, by)
 	r.mu.Lock()
 	for _, res := range results {
 		how := "ok"
@@ -250,7 +254,7 @@ func (s *Server) Reload(ctx context.Context, req control.ReloadRequest) (control
 			return control.ReloadResult{}, err
 		}
 	}
-	s.reload.note(results)
+	s.reload.note(results, "reload")
 	out := control.ReloadResult{OK: true, Services: []control.ReloadRow{}, MS: millis(time.Since(began))}
 	for _, r := range results {
 		row := control.ReloadRow{Service: r.Service, Node: r.Node, ID: r.ID, Result: r.Outcome, From: r.From, To: r.To,

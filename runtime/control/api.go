@@ -71,17 +71,30 @@ type EvalRequest struct {
 	Target  string `json:"target"`
 	Source  string `json:"source"`
 	Timeout int64  `json:"timeout_ms,omitempty"`
+
+	// Session, any text of the caller's, keeps the locals that the source
+	// declares for the next request that has it too.
+	Session  string `json:"session,omitempty"`
+	Name     string `json:"name,omitempty"`      // how errors call the source
+	Budget   int64  `json:"budget_ms,omitempty"` // running time between two waits; 0 = limits.max_handler_ms
+	ReadOnly bool   `json:"read_only,omitempty"` // only what can change nothing; nothing is run
 }
 
 // CallResult is how a call or an eval ended: ok with Values, or not ok with
 // Error. The rest is filled as far as the call got.
 type CallResult struct {
 	OK         bool              `json:"ok"`
-	Values     []json.RawMessage `json:"values,omitzero"` // present, if empty, whenever ok
-	Text       []string          `json:"text,omitempty"`  // the values as Lua prints them, where JSON can't show them (eval)
+	Values     []json.RawMessage `json:"values,omitzero"`      // present, if empty, whenever ok
+	Text       []string          `json:"text,omitempty"`       // the values as Lua prints them (eval); where JSON can't hold one, Values has null
+	Output     string            `json:"output,omitempty"`     // what the Lua printed (eval), also when it failed
+	Hint       string            `json:"hint,omitempty"`       // what may have been meant (eval)
+	Incomplete string            `json:"incomplete,omitempty"` // eval with a session: the source ends too early; nothing was run
+	Ended      string            `json:"ended,omitempty"`      // eval: why the service has ended by it
+	Began      bool              `json:"began,omitempty"`      // eval with a session: it holds no locals of earlier lines
 	Error      *Error            `json:"error,omitempty"`
 	Node       shield.NodeID     `json:"node,omitempty"`
 	Service    shield.Name       `json:"service,omitempty"`
+	ID         shield.ServiceID  `json:"id,omitempty"`
 	Generation int               `json:"generation,omitempty"`
 	Code       string            `json:"code,omitempty"`
 	MS         float64           `json:"ms"`

@@ -23,6 +23,10 @@
 //	GET  /ops/sessions            []shield.SessionRow
 //	GET  /ops/sessions/ID         shield.SessionRow with its epoch history
 //	GET  /ops/methods?target=T    []string
+//	GET  /ops/complete?target=T&session=S&line=L   Completion; where eval is allowed
+//	GET  /ops/inspect?target=T&state=1&session=S   Inspection; state=1 where eval is allowed
+//	GET  /ops/waits               []WaitRow
+//	GET  /ops/why?service=NAME    []WhyRow
 //	GET  /ops/logs?tail=N&level=L&node=N&service=S&follow=1   one shield.LogRow a line
 //	GET  /ops/watch?topics=T,T&from=NODE&rows=KEY,KEY         one Event a line
 //

@@ -30,6 +30,11 @@ type Host interface {
 	// Call and Eval end with a result whatever happens.
 	Call(ctx context.Context, c Call) CallResult
 	Eval(ctx context.Context, e Eval) CallResult
+	// Complete, Inspect, Waits and Why look into services of this process.
+	Complete(ctx context.Context, c Complete) (Completion, error)
+	Inspect(ctx context.Context, r Inspect) (Inspection, error)
+	Waits(ctx context.Context) ([]WaitRow, error)
+	Why(name shield.Name) ([]WhyRow, error)
 	Reload(ctx context.Context, r ReloadRequest) (ReloadResult, error)
 	Drain(ctx context.Context, r DrainRequest) (shield.NodeRow, error)
 	// Node is refused with permission_denied outside of dev.
@@ -68,8 +73,28 @@ type Call struct {
 
 // Eval is an EvalRequest whose target was found.
 type Eval struct {
+	Node     shield.NodeID
+	Service  shield.Name
+	Source   string
+	Timeout  time.Duration
+	Session  string
+	Name     string
+	Budget   time.Duration
+	ReadOnly bool
+}
+
+// Complete is a question for words whose target was found.
+type Complete struct {
 	Node    shield.NodeID
 	Service shield.Name
-	Source  string
-	Timeout time.Duration
+	Session string
+	Line    string // up to the cursor
+}
+
+// Inspect asks for a look into a service.
+type Inspect struct {
+	Node    shield.NodeID
+	Service shield.Name
+	State   bool   // also what it holds
+	Session string // whose locals count as state too
 }

@@ -35,7 +35,7 @@ func sameRoute(a, b *shield.RouteRow) bool { return *a == *b }
 
 func notableService(a, b *shield.ServiceRow) bool {
 	return a.Name != b.Name || a.Node != b.Node || a.ID != b.ID || a.State != b.State || a.Generation != b.Generation ||
-		a.Code != b.Code || a.Restarts != b.Restarts || a.Reason != b.Reason || a.Reload != b.Reload || !slices.Equal(a.Names, b.Names)
+		a.Code != b.Code || a.Mixed != b.Mixed || a.Restarts != b.Restarts || a.Reason != b.Reason || a.Reload != b.Reload || !slices.Equal(a.Names, b.Names)
 }
 
 func sameService(a, b *shield.ServiceRow) bool {

@@ -112,6 +112,7 @@ func (s *Server) Handler(a Access) http.Handler {
 	mux.HandleFunc("GET /ops/logs", s.logs)
 	mux.HandleFunc("GET /ops/watch", s.watch)
 	s.reads(mux)
+	s.inside(mux, a)
 	s.writes(mux, a)
 	mux.HandleFunc("/", unknownEndpoint)
 	return authorize(mux, a.Token)
@@ -120,7 +121,7 @@ func (s *Server) Handler(a Access) http.Handler {
 // endpoints is what unknownEndpoint offers, and what doc.go describes.
 var endpoints = []string{
 	"/healthz", "/readyz", "/metrics", "/ops/project", "/ops/status", "/ops/nodes", "/ops/routes", "/ops/services", "/ops/sessions",
-	"/ops/methods", "/ops/logs", "/ops/watch", "/ops/call", "/ops/eval", "/ops/reload", "/ops/drain", "/ops/node", "/ops/kick",
+	"/ops/methods", "/ops/complete", "/ops/inspect", "/ops/waits", "/ops/why", "/ops/logs", "/ops/watch", "/ops/call", "/ops/eval", "/ops/reload", "/ops/drain", "/ops/node", "/ops/kick",
 	"/ops/loglevel", "/ops/clock",
 }
 

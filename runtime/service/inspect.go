@@ -223,3 +223,28 @@ func (s *Service) runningStack(ctx context.Context) string {
 	stack, _ := b.vm.Running(ctx)
 	return stack
 }
+
+// Started is how a service began.
+type Started struct {
+	Time  time.Time // on the wall clock
+	Files []string  // its script
+}
+
+// Started says when a service of this node began. Any goroutine.
+func (r *Runtime) Started(id shield.ServiceID) (Started, error) {
+	s, err := r.service(id)
+	if err != nil {
+		return Started{}, err
+	}
+	s.mu.Lock()
+	born := s.born
+	s.mu.Unlock()
+	st := Started{Time: time.Now()}
+	if born != 0 {
+		st.Time = st.Time.Add(-time.Duration(s.now() - born))
+	}
+	if s.spec.Script != "" {
+		st.Files = []string{s.spec.Script}
+	}
+	return st, nil
+}

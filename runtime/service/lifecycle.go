@@ -63,7 +63,9 @@ func (s *Service) launch() {
 }
 
 func (s *Service) runInit(k *worker) {
+	s.mu.Lock()
 	s.born = s.now()
+	s.mu.Unlock()
 	t := &Turn{s: s, begun: s.born, Kind: TurnInit, Method: "on_init", trace: s.start.trace}
 	s.inflight++
 	s.turn.Store(t)

@@ -18,7 +18,7 @@ type Service struct {
 	self   *shield.Handle // handle, apart: a message it is in must not keep all of this
 	lim    Limits
 	start  startup // how it came to be, for its next incarnation
-	born   int64   // clock, when on_init began
+	born   int64   // clock, when on_init began; written under mu
 	again  bool    // an earlier incarnation came this far
 
 	// Guarded by registry.mu.

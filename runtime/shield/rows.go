@@ -55,7 +55,8 @@ type ServiceRow struct {
 	ID         ServiceID    `json:"id"`
 	State      ServiceState `json:"state"`
 	Generation int          `json:"generation"`
-	Code       string       `json:"code"` // short hash of all its files
+	Code       string       `json:"code"`            // short hash of all its files
+	Mixed      bool         `json:"mixed,omitempty"` // another node of the process runs other code under this name
 	Mailbox    int          `json:"mailbox"`
 	Calls      int64        `json:"calls"` // a total
 	Module     string       `json:"module"`

@@ -97,6 +97,31 @@ func (c *Client) Eval(ctx context.Context, r control.EvalRequest) (res control.C
 	return res, c.post(ctx, "/ops/eval", r, &res)
 }
 
+// Complete asks what could stand at the end of a line of Lua.
+func (c *Client) Complete(ctx context.Context, target, session, line string) (words control.Completion, err error) {
+	return words, c.get(ctx, "/ops/complete", query("target", target, "session", session, "line", line), &words)
+}
+
+// Inspect looks into a service; with state, also at what it and the session hold.
+func (c *Client) Inspect(ctx context.Context, target string, state bool, session string) (in control.Inspection, err error) {
+	q := query("target", target, "session", session)
+	if state {
+		q.Set("state", "1")
+	}
+	return in, c.get(ctx, "/ops/inspect", q, &in)
+}
+
+// Waits lists every handler that waits.
+func (c *Client) Waits(ctx context.Context) (rows []control.WaitRow, err error) {
+	return rows, c.get(ctx, "/ops/waits", nil, &rows)
+}
+
+// Why says which code the services of a name run, and since when; "" asks for
+// all.
+func (c *Client) Why(ctx context.Context, name shield.Name) (rows []control.WhyRow, err error) {
+	return rows, c.get(ctx, "/ops/why", query("service", string(name)), &rows)
+}
+
 // Reload looks at the files now.
 func (c *Client) Reload(ctx context.Context, r control.ReloadRequest) (res control.ReloadResult, err error) {
 	return res, c.post(ctx, "/ops/reload", r, &res)

@@ -38,6 +38,10 @@ type Rows struct {
 	Clock    []control.ClockRow
 	Call     func(ctx context.Context, c control.Call) control.CallResult
 	Eval     func(ctx context.Context, e control.Eval) control.CallResult
+	Complete func(c control.Complete) (control.Completion, error)
+	Inspect  func(r control.Inspect) (control.Inspection, error)
+	Waits    []control.WaitRow
+	Why      []control.WhyRow
 	Reload   func(r control.ReloadRequest) (control.ReloadResult, error)
 	Healthy  error
 	Ready    error
@@ -201,6 +205,32 @@ func (h *Host) Eval(ctx context.Context, e control.Eval) control.CallResult {
 		return control.CallResult{Error: control.MakeError(err, shield.EncodeFailed)}
 	}
 	return control.CallResult{OK: true, Values: []json.RawMessage{b}, Generation: 1, Code: "a41f9c"}
+}
+
+func (h *Host) Complete(_ context.Context, c control.Complete) (control.Completion, error) {
+	complete, err := read(h, func(r *Rows) func(control.Complete) (control.Completion, error) { return r.Complete })
+	if complete == nil {
+		return control.Completion{From: len(c.Line)}, err
+	}
+	return complete(c)
+}
+
+func (h *Host) Inspect(_ context.Context, r control.Inspect) (control.Inspection, error) {
+	inspect, err := read(h, func(r *Rows) func(control.Inspect) (control.Inspection, error) { return r.Inspect })
+	if inspect == nil {
+		return control.Inspection{Node: r.Node, Service: r.Service}, err
+	}
+	return inspect(r)
+}
+
+func (h *Host) Waits(context.Context) ([]control.WaitRow, error) {
+	return read(h, func(r *Rows) []control.WaitRow { return slices.Clone(r.Waits) })
+}
+
+func (h *Host) Why(name shield.Name) ([]control.WhyRow, error) {
+	return read(h, func(r *Rows) []control.WhyRow {
+		return slices.DeleteFunc(slices.Clone(r.Why), func(w control.WhyRow) bool { return name != "" && w.Service != name })
+	})
 }
 
 func (h *Host) Reload(_ context.Context, r control.ReloadRequest) (control.ReloadResult, error) {

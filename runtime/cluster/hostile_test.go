@@ -203,6 +203,9 @@ func TestGarbageDatagrams(t *testing.T) {
 			t.Errorf("b saw %q", got)
 		}
 		_ = noise.Close()
+		if n := a.c.Drops()["stray_datagrams"]; n < 1000 {
+			t.Errorf("%d of 5000 were counted", n)
+		}
 	})
 }
 

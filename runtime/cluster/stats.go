@@ -68,6 +68,12 @@ func (s *stats) refusal(r wire.RefuseReason) {
 	}
 }
 
+// outsider is a Transport that counts what never became a link.
+type outsider interface {
+	Strays() int64
+	Refused() int64
+}
+
 // Counters are the six of DESIGN.md 3.6.
 func (c *Cluster) Counters() shield.ClusterCounters {
 	s := &c.stats
@@ -87,6 +93,9 @@ func (c *Cluster) Drops() map[string]int64 {
 	}
 	for i := 1; i < refusals; i++ {
 		out["refused_"+wire.RefuseReason(i).String()] = c.stats.refused[i].Load()
+	}
+	if t, ok := c.cfg.Transport.(outsider); ok {
+		out["stray_datagrams"], out["strangers_turned_away"] = t.Strays(), t.Refused()
 	}
 	return out
 }

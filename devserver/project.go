@@ -1,19 +1,22 @@
 package devserver
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"shield/runtime/config"
 	"shield/runtime/control"
 	"shield/runtime/shield"
 )
 
-// project compares a saved shield.yaml with what runs, and says what it takes
-// to make the difference live. Nothing is changed by a bad one.
-func (r *reloading) project() {
+// saved makes a saved shield.yaml live as far as that can be: services that
+// differ start afresh, and of the rest it says what needs a restart. A bad file
+// changes nothing.
+func (r *reloading) saved() {
 	log := r.s.log.With("service", "reload", "event", "reload")
 	if r.s.cfg.Mode == control.ModeRun {
 		log.Warn("shield.yaml changed; restart this node to make that live")
@@ -24,16 +27,67 @@ func (r *reloading) project() {
 		log.Error(strings.TrimRight(problemText(err), "\n") + "\nshield.yaml is refused; what runs stays as it is")
 		return
 	}
-	changed := differs(r.s.cfg.Project, next)
-	if len(changed) == 0 {
-		log.Info("shield.yaml: nothing that runs is affected")
-		return
+	changed := differs(r.project(), next)
+	for _, m := range r.s.members {
+		r.respec(m, next)
+		m.takeServices(next)
 	}
-	log.Warn("shield.yaml: " + strings.Join(changed, ", ") + " changed; restart `shield dev` to make that live")
+	// What is compared with next time: the services are live now, the rest is not.
+	is := r.project().Clone()
+	is.Services, is.Limits = next.Services, next.Limits
+	r.mu.Lock()
+	r.is = is
+	r.mu.Unlock()
+	if len(changed) > 0 {
+		log.Warn("shield.yaml: " + strings.Join(changed, ", ") + " changed; restart `shield dev` to make that live")
+	}
 }
 
-// differs names the blocks that are not what they were: services and gateways by
-// name, everything else by key.
+// project is what runs, as far as reloads have changed it.
+func (r *reloading) project() *config.Config {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.is
+}
+
+// respec brings one node's services up to a new shield.yaml.
+func (r *reloading) respec(m *member, next *config.Config) {
+	log := r.s.cfg.Log.Logger(m.id).With("service", "reload", "event", "reload")
+	n, ok := m.running()
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), respecTime)
+	defer cancel()
+	d, err := n.Respec(ctx, next)
+	for _, what := range []struct {
+		names []shield.Name
+		text  string
+	}{
+		{d.Restarted, "started afresh"}, {d.Started, "started"}, {d.Stopped, "stopped"}, {d.Later, "changed, from the next spawn on"},
+	} {
+		if len(what.names) > 0 {
+			log.Info(fmt.Sprintf("shield.yaml: %s %s", joined(what.names), what.text))
+		}
+	}
+	if err != nil {
+		log.Error("shield.yaml: " + err.Error())
+	}
+}
+
+// respecTime bounds how long the services of one node may take to start afresh.
+const respecTime = 15 * time.Second
+
+func joined(names []shield.Name) string {
+	all := make([]string, len(names))
+	for i, n := range names {
+		all[i] = string(n)
+	}
+	return strings.Join(all, ", ")
+}
+
+// differs names the blocks that only a restart makes live: gateways by name,
+// everything else by key.
 func differs(old, next *config.Config) []string {
 	var changed []string
 	add := func(name string, was, is any) {
@@ -44,15 +98,10 @@ func differs(old, next *config.Config) []string {
 	add("app", old.App, next.App)
 	add("log", old.Log, next.Log)
 	add("lua", old.Lua, next.Lua)
-	add("limits", old.Limits, next.Limits)
 	add("control", old.Control, next.Control)
 	add("shutdown", old.Shutdown, next.Shutdown)
 	add("dev", old.Dev, next.Dev)
 	add("cluster", old.Cluster, next.Cluster)
-	changed = append(changed, named("service", old.Services, next.Services, func(s config.Service) (shield.Name, config.Service) {
-		s.Pos = config.Pos{}
-		return s.Name, s
-	})...)
 	return append(changed, named("gateway", old.Gateways, next.Gateways, func(g config.Gateway) (string, config.Gateway) {
 		g.Pos = config.Pos{}
 		return g.Name, g

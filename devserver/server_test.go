@@ -221,6 +221,25 @@ func TestASaveGoesLiveOnEveryNodeAndKeepsState(t *testing.T) {
 	wantCall(t, c, `["two",3]`, "node-1:room", "ping")
 }
 
+func TestASavedProjectStartsOnlyWhatDiffersAfresh(t *testing.T) {
+	dir := newProject(t, 0)
+	write(t, dir, "shield.yaml", fmt.Sprintf(projectYAML, 0)+"\n") // the same in other words
+	_, c := serve(t, dir, 2)
+	wantCall(t, c, `["one",1]`, "node-1:room", "ping")
+	yaml := strings.Replace(fmt.Sprintf(projectYAML, 0), "services:\n", "services:\n  - { name: hall, script: room.lua, nodes: [node-2] }\n", 1)
+	write(t, dir, "shield.yaml", yaml)
+	eventually(t, "the new service answers", func() bool { return call(t, c, "node-2:hall", "ping") == `["one",1]` })
+	wantCall(t, c, `["one",2]`, "node-1:room", "ping") // did not notice
+
+	write(t, dir, "shield.yaml", strings.Replace(yaml, "script: room.lua }", "script: room.lua, config: { seats: 3 } }", 1))
+	eventually(t, "room starts afresh", func() bool { return call(t, c, "node-1:room", "ping") == `["one",1]` })
+	wantCall(t, c, `["one",2]`, "node-2:hall", "ping")
+
+	write(t, dir, "shield.yaml", strings.Replace(yaml, "room.lua }", "gone.lua }", 1)) // refused
+	write(t, dir, "shield.yaml", fmt.Sprintf(projectYAML, 0))
+	eventually(t, "hall is gone", func() bool { return call(t, c, "node-2:hall", "ping") == "error service_not_found" })
+}
+
 func TestANodeIsKilledRestartedAndDrained(t *testing.T) {
 	dir := newProject(t, 0)
 	_, c := serve(t, dir, 3)

@@ -1,12 +1,14 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"shield/runtime/config"
+	"shield/runtime/service"
 	"shield/runtime/shield"
 )
 
@@ -48,6 +50,14 @@ func (n *Node) SetRoutes(t *shield.RPCTable) error {
 	}
 	n.routes.Store(t)
 	return nil
+}
+
+// Respec makes the services of p this node's: only those that differ start
+// afresh.
+func (n *Node) Respec(ctx context.Context, p *config.Config) (service.Respecced, error) {
+	d, err := n.services.Respec(ctx, specsOf(p, n.id))
+	n.changed(PartServices)
+	return d, err
 }
 
 // RPCRoutes is the table of this moment.

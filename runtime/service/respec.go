@@ -1,0 +1,101 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"shield/runtime/shield"
+)
+
+// Respecced says what Respec did, by the names of the specs.
+type Respecced struct {
+	Restarted []shield.Name
+	Started   []shield.Name
+	Stopped   []shield.Name
+	// Later specs are only there to be spawned: the services that live keep what
+	// they were spawned with, the next ones take the new spec.
+	Later []shield.Name
+}
+
+// None reports that nothing differed.
+func (d Respecced) None() bool {
+	return len(d.Restarted)+len(d.Started)+len(d.Stopped)+len(d.Later) == 0
+}
+
+// Respec makes next the services block: those that differ end in good order and
+// start afresh, the others do not notice. One whose new spec does not start is
+// started again with the old one, and the error says so.
+func (r *Runtime) Respec(ctx context.Context, next []Spec) (d Respecced, err error) {
+	r.mu.Lock()
+	old := make(map[shield.Name]*Spec, len(r.specs))
+	for name, spec := range r.specs {
+		old[name] = spec
+	}
+	r.mu.Unlock()
+	var errs []error
+	var start []Spec
+	for _, spec := range next {
+		was := old[spec.Name]
+		delete(old, spec.Name)
+		switch {
+		case was == nil:
+			start = append(start, spec)
+			d.Started = append(d.Started, spec.Name)
+		case reflect.DeepEqual(*was, spec):
+		case was.Instances == 0 && spec.Instances == 0:
+			r.setSpec(spec)
+			d.Later = append(d.Later, spec.Name)
+		default:
+			d.Restarted = append(d.Restarted, spec.Name)
+			errs = append(errs, r.replace(ctx, *was, spec))
+		}
+	}
+	for name := range old {
+		errs = append(errs, r.withdraw(ctx, name))
+		d.Stopped = append(d.Stopped, name)
+	}
+	slices.Sort(d.Stopped)
+	if len(start) > 0 {
+		errs = append(errs, r.Start(ctx, start))
+	}
+	return d, errors.Join(errs...)
+}
+
+func (r *Runtime) setSpec(spec Spec) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.specs[spec.Name] = &spec
+}
+
+// replace ends what old started and starts next instead.
+func (r *Runtime) replace(ctx context.Context, old, next Spec) error {
+	if err := r.withdraw(ctx, old.Name); err != nil {
+		return err
+	}
+	err := r.Start(ctx, []Spec{next})
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("%w; %s goes on with what shield.yaml said before", err, old.Name)
+	return errors.Join(err, r.withdraw(ctx, old.Name), r.Start(ctx, []Spec{old}))
+}
+
+// withdraw ends the services that the block started under name, in good order,
+// and forgets it. What was spawned from it lives on.
+func (r *Runtime) withdraw(ctx context.Context, name shield.Name) error {
+	var errs []error
+	for _, s := range r.reg.services() {
+		if s.spec.Name != name || !s.start.static {
+			continue
+		}
+		errs = append(errs, s.shutDown(ctx, "shield.yaml changed"))
+		errs = append(errs, s.stop(ctx, ending{reason: "shield.yaml changed", stop: true}))
+	}
+	r.mu.Lock()
+	delete(r.specs, name)
+	r.mu.Unlock()
+	return errors.Join(errs...)
+}

@@ -55,7 +55,7 @@ func arena(t *testing.T) (map[string]string, *config.Config) {
 // reason; the epochs of each session only rise.
 func TestSeedsOfRacingLogins(t *testing.T) {
 	project, c := arena(t)
-	for seed := range seedsOr(10) {
+	for seed := range seedsOr(50) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorldOf(t, c, project, seed)
 			w.names = 1 // players

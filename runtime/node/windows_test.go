@@ -472,18 +472,28 @@ func TestABindWithoutItsGatewayFails(t *testing.T) {
 // ref asks player for the ref it keeps of somebody; nil when it has none.
 func (w *world) ref(name string) any {
 	w.t.Helper()
-	args, err := value.PayloadOf(name)
+	ref, ok, err := w.refFrom("node-2", "player", "ref", name)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	values, _, err := w.nodes["node-2"].Runtime().Call(context.Background(), service.CallRequest{
-		Target: service.Target{Name: "player"}, Method: "ref", Args: args,
+	if !ok {
+		return nil
+	}
+	return ref
+}
+
+// refFrom calls a service for a ref; it may give something else.
+func (w *world) refFrom(on shield.NodeID, target, method string, args ...any) (ref shield.ClientRef, ok bool, err error) {
+	p, err := value.PayloadOf(args...)
+	if err != nil {
+		return ref, false, err
+	}
+	values, _, err := w.nodes[on].Runtime().Call(context.Background(), service.CallRequest{
+		Target: service.Target{Name: target}, Method: method, Args: p,
 	})
 	if err != nil {
-		w.t.Fatal(err)
+		return ref, false, err
 	}
-	if ref, ok := value.AsClientRef(values.At(0)); ok {
-		return ref
-	}
-	return nil
+	ref, ok = value.AsClientRef(values.At(0))
+	return ref, ok, nil
 }

@@ -19,11 +19,16 @@ func notableNode(a, b *shield.NodeRow) bool {
 		a.Services != b.Services || a.Reason != b.Reason || a.RoutesBehind != b.RoutesBehind || !slices.Equal(a.Gateways, b.Gateways)
 }
 
+// sameNode lets an idle cluster be quiet: the age of a heartbeat follows from
+// its time, and a round trip is never twice the same.
 func sameNode(a, b *shield.NodeRow) bool {
 	return !notableNode(a, b) && a.Sessions == b.Sessions && a.RoutesVersion == b.RoutesVersion && a.Self == b.Self &&
-		equal(a.LastHeartbeat, b.LastHeartbeat) && equal(a.HeartbeatAge, b.HeartbeatAge) && equal(a.ClockSkew, b.ClockSkew) &&
-		a.RTTMicros == b.RTTMicros && a.LossPercent == b.LossPercent && a.CallsPerSecond == b.CallsPerSecond
+		equal(a.LastHeartbeat, b.LastHeartbeat) && equal(a.ClockSkew, b.ClockSkew) &&
+		near(a.RTTMicros, b.RTTMicros) && a.LossPercent == b.LossPercent && a.CallsPerSecond == b.CallsPerSecond
 }
+
+// near reports that two durations are within a quarter of each other.
+func near(a, b int64) bool { return 4*max(a-b, b-a) <= max(a, b) }
 
 // A route's version is that of its node's whole table: it rises with every
 // route, and is no news of this one.

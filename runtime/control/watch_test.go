@@ -478,11 +478,11 @@ func TestSortingIsThatOfAPerson(t *testing.T) {
 
 // A field that a comparison forgets would never reach a screen.
 func TestComparisonsForgetNoField(t *testing.T) {
-	forgetsNone(t, control.SameNode, "Uptime")
+	forgetsNone(t, control.SameNode, "Uptime", "HeartbeatAge")
 	forgetsNone(t, control.SameRoute)
 	forgetsNone(t, control.SameService)
 	forgetsNone(t, control.SameSession, "IdleMS", "OpenedMS")
-	forgetsNone(t, control.SameStatus, "Uptime")
+	forgetsNone(t, control.SameStatus, "Uptime", "HeartbeatAge")
 }
 
 // forgetsNone changes one field of a row after the other.

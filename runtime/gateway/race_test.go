@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -14,11 +15,14 @@ import (
 	"shield/runtime/shield"
 )
 
+// Seeds fix what is tried, not how goroutines interleave.
+var seeds = flag.Uint64("seeds", 200, "how many seeds the races run")
+
 // Binds, kicks, drops, pushes and frames race for one session; the oracle of the
 // rig watches every step.
 func TestRacesKeepThePromises(t *testing.T) {
 	r := newRig(t, pipe, nil)
-	for seed := range uint64(40) {
+	for seed := range *seeds {
 		raceOnce(t, r, seed)
 	}
 }

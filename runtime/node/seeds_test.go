@@ -152,11 +152,15 @@ func (r *sessionRace) act() func() {
 		return r.refs[len(r.refs)-1-pick%min(len(r.refs), 3)] // mostly a new one
 	}
 	call := func(method string) {
-		got, ok, err := r.w.refFrom(node, "racer", method, ref())
+		with := ref()
+		got, ok, err := r.w.refFrom(node, "racer", method, with)
 		if err != nil {
 			r.w.t.Errorf("seed %d: %s on %s: %v", r.seed, method, node, err)
 		}
 		if ok {
+			if got.Epoch != with.Epoch+1 {
+				r.w.t.Errorf("seed %d: a bind with epoch %d won and gave %d", r.seed, with.Epoch, got.Epoch)
+			}
 			r.mu.Lock()
 			r.refs = append(r.refs, got)
 			r.mu.Unlock()

@@ -168,7 +168,7 @@ func (w *walker) table(t *lua.LTable) (lua.LValue, *refusal) {
 	if bad := w.grow(tableSize(len(array), h, marked)); bad != nil {
 		return nil, bad
 	}
-	c := newTable(len(array), h)
+	c := newTable(len(array), 0)
 	if marked {
 		c.Metatable = arrayMark
 	}
@@ -180,22 +180,41 @@ func (w *walker) table(t *lua.LTable) (lua.LValue, *refusal) {
 		}
 		m.array = append(m.array, v)
 	}
-	for k, e := range hashPairs(t) {
-		if bad := w.key(k); bad != nil {
+	if h > 0 {
+		if bad := w.fields(c, t, h); bad != nil {
 			return nil, bad
-		}
-		v, bad := w.value(e)
-		if bad != nil {
-			return nil, bad.within(k)
-		}
-		if _, ok := k.(lua.LString); ok {
-			setField(c, k, v)
-		} else {
-			c.RawSetH(k, v)
 		}
 	}
 	w.trail.depth--
 	return c, nil
+}
+
+// fields copies the h pairs in the hash part of t to c, which has none yet.
+func (w *walker) fields(c, t *lua.LTable, h int) *refusal {
+	record := isRecord(t)
+	if record {
+		cloneRecord(c, t)
+	} else {
+		reserveFields(c, h)
+	}
+	for k, e := range hashPairs(t) {
+		if bad := w.key(k); bad != nil {
+			return bad
+		}
+		v, bad := w.value(e)
+		if bad != nil {
+			return bad.within(k)
+		}
+		switch _, isString := k.(lua.LString); {
+		case !isString:
+			c.RawSetH(k, v)
+		case !record:
+			setField(c, k, v)
+		case v != e:
+			setClonedField(c, k, v)
+		}
+	}
+	return nil
 }
 
 // key checks and counts a key of the hash part.

@@ -3,7 +3,9 @@ package value
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"reflect"
+	"slices"
 	"unsafe"
 
 	lua "github.com/yuin/gopher-lua"
@@ -50,12 +52,38 @@ func newTable(narr, nrec int) *lua.LTable {
 		m.array = make([]lua.LValue, 0, narr)
 	}
 	if nrec > 0 {
-		m.strdict = make(map[string]lua.LValue, nrec)
-		m.keys = make([]lua.LValue, 0, nrec)
-		m.k2i = make(map[lua.LValue]int, nrec)
+		reserveFields(t, nrec)
 	}
 	return t
 }
+
+// reserveFields makes room for n fields in a table that has none.
+func reserveFields(t *lua.LTable, n int) {
+	m := mirror(t)
+	m.strdict = make(map[string]lua.LValue, n)
+	m.keys = make([]lua.LValue, 0, n)
+	m.k2i = make(map[lua.LValue]int, n)
+}
+
+// maxRecord is up to how many fields a table counts as a record. Go keeps so
+// many entries of a map in one block, which is copied without hashing a key.
+const maxRecord = 8
+
+// isRecord says whether the hash part of t is small, has string keys only and
+// never lost one: then its maps can be taken over as they are.
+func isRecord(t *lua.LTable) bool {
+	m := mirror(t)
+	return len(m.keys) <= maxRecord && len(m.keys) == len(m.strdict)
+}
+
+// cloneRecord gives c the fields of the record t.
+func cloneRecord(c, t *lua.LTable) {
+	from, to := mirror(t), mirror(c)
+	to.strdict, to.keys, to.k2i = maps.Clone(from.strdict), slices.Clone(from.keys), maps.Clone(from.k2i)
+}
+
+// setClonedField changes a field that t has.
+func setClonedField(t *lua.LTable, k, v lua.LValue) { mirror(t).strdict[string(k.(lua.LString))] = v }
 
 // boxed holds the integers that messages are full of as interface values: they
 // need no memory.

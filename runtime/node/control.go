@@ -55,7 +55,7 @@ func (n *Node) SetRoutes(t *shield.RPCTable) error {
 // Respec makes the services of p this node's: only those that differ start
 // afresh.
 func (n *Node) Respec(ctx context.Context, p *config.Config) (service.Respecced, error) {
-	d, err := n.services.Respec(ctx, specsOf(p, n.id))
+	d, err := n.services.Respec(ctx, append(slices.Clone(n.cfg.Services), specsOf(p, n.id)...))
 	n.changed(PartServices)
 	return d, err
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -161,7 +162,7 @@ func (n *Node) start(ctx context.Context) error {
 	if err := n.buildServices(); err != nil {
 		return err
 	}
-	if err := n.services.Start(ctx, specsOf(n.cfg.Project, n.id)); err != nil {
+	if err := n.services.Start(ctx, append(slices.Clone(n.cfg.Services), specsOf(n.cfg.Project, n.id)...)); err != nil {
 		return fmt.Errorf("start the services: %w", err)
 	}
 	if err := n.CheckHandlers(n.cfg.Project.RPC); err != nil {

@@ -44,7 +44,7 @@ func (r *Runtime) Respec(ctx context.Context, next []Spec) (d Respecced, err err
 		case was == nil:
 			start = append(start, spec)
 			d.Started = append(d.Started, spec.Name)
-		case reflect.DeepEqual(*was, spec):
+		case spec.Go != nil && was.Go != nil || reflect.DeepEqual(*was, spec): // functions can't be compared
 		case was.Instances == 0 && spec.Instances == 0:
 			r.setSpec(spec)
 			d.Later = append(d.Later, spec.Name)

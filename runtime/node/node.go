@@ -25,10 +25,12 @@ type Config struct {
 	// Project is the configuration for this node: cluster.node_id names it, or
 	// is empty for a node without a cluster.
 	Project *config.Config
-	Files   luavm.Files                      // the project's scripts
-	FS      luavm.FS                         // what scripts may touch; nil = nothing
-	Getenv  func(name string) (string, bool) // os.getenv of scripts; nil = nothing
-	Log     *slog.Logger
+	Files   luavm.Files // the project's scripts
+	// Services are started beside those of Project, before them: services in Go.
+	Services []service.Spec
+	FS       luavm.FS                         // what scripts may touch; nil = nothing
+	Getenv   func(name string) (string, bool) // os.getenv of scripts; nil = nothing
+	Log      *slog.Logger
 	// Conn is the UDP socket of the cluster; nil without one. Owned.
 	Conn net.PacketConn
 	// Listen makes the gateways' listeners; net.Listen by default.

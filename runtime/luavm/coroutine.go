@@ -276,6 +276,10 @@ func (vm *VM) resume(L *lua.LState, co *coroutine, from int) (n int, failed *lua
 		th.co.status = coRunning
 	}
 	k.th.turn, k.th.parent, k.th.co, k.th.thrown = nil, nil, nil, ""
+	pass := k.pass
+	if !yielded || vm.closed {
+		k.pass = nil // the worker is about to be somebody else's, or nobody's
+	}
 	if yielded {
 		co.status = coSuspended
 		if vm.closed {
@@ -286,13 +290,12 @@ func (vm *VM) resume(L *lua.LState, co *coroutine, from int) (n int, failed *lua
 		vm.release(co, failed != nil && (failed.Type == lua.ApiErrorPanic || th.turn.failure != nil || overflowed(failed.Object)))
 	}
 	if failed == nil {
-		for _, v := range k.pass {
+		for _, v := range pass {
 			L.Push(v)
 		}
 	}
-	n = len(k.pass)
-	clear(k.pass)
-	k.pass = k.pass[:0]
+	n = len(pass)
+	clear(pass)
 	return n, failed, nil
 }
 

@@ -1,25 +1,14 @@
 package cluster_test
 
 import (
-	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/binary"
-	"io"
-	"math/big"
 	"net"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/quic-go/quic-go"
-
+	"shield/internal/floor"
 	"shield/runtime/cluster"
 	"shield/runtime/shield"
 	"shield/runtime/transport"
@@ -128,130 +117,31 @@ func clusterEcho(b *testing.B, size int) func(i int) {
 	}
 }
 
-// bareEcho is the floor: frames of a length, an id and a body, swapped buffers,
-// two Gosched before a write.
+// bareEcho is the floor.
 func bareEcho(b *testing.B, size int) func(i int) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	server, err := floor.Serve(loopback(b))
 	if err != nil {
 		b.Fatal(err)
 	}
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
+	client, err := floor.Dial(b.Context(), loopback(b), server.Addr(), 64)
 	if err != nil {
 		b.Fatal(err)
 	}
-	conf := &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, NextProtos: []string{"bare"}, InsecureSkipVerify: true}
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	var trs []*quic.Transport
-	for range 2 {
-		u, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-		if err != nil {
-			b.Fatal(err)
-		}
-		trs = append(trs, &quic.Transport{Conn: u})
-	}
-	ln, err := trs[0].Listen(conf, &quic.Config{MaxIdleTimeout: time.Minute})
-	if err != nil {
-		b.Fatal(err)
-	}
-	wg.Go(func() {
-		conn, err := ln.Accept(ctx)
-		if err != nil {
-			return
-		}
-		s, err := conn.AcceptStream(ctx)
-		if err != nil {
-			return
-		}
-		out := newBareWriter(&wg, s)
-		defer close(out.wake)
-		readBare(s, func(id uint64, body []byte) { out.frame(id, body) })
-	})
-	conn, err := trs[1].Dial(ctx, trs[0].Conn.LocalAddr(), conf, &quic.Config{MaxIdleTimeout: time.Minute})
-	if err != nil {
-		b.Fatal(err)
-	}
-	s, err := conn.OpenStream()
-	if err != nil {
-		b.Fatal(err)
-	}
-	waiters := make([]chan struct{}, 64)
-	for i := range waiters {
-		waiters[i] = make(chan struct{}, 1)
-	}
-	out := newBareWriter(&wg, s)
-	wg.Go(func() { readBare(s, func(id uint64, _ []byte) { waiters[id] <- struct{}{} }) })
 	b.Cleanup(func() {
-		cancel()
-		close(out.wake)
-		for _, tr := range trs {
-			_ = tr.Close()
-			_ = tr.Conn.Close()
-		}
-		wg.Wait()
+		_ = client.Close()
+		_ = server.Close()
 	})
 	body := make([]byte, size)
-	return func(i int) {
-		out.frame(uint64(i), body)
-		<-waiters[i]
+	return func(i int) { client.Echo(i, body) }
+}
+
+func loopback(b *testing.B) net.PacketConn {
+	b.Helper()
+	conn, err := transport.Listen("127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
 	}
-}
-
-type bareWriter struct {
-	mu         sync.Mutex
-	buf, spare []byte
-	wake       chan struct{}
-}
-
-func newBareWriter(wg *sync.WaitGroup, w io.Writer) *bareWriter {
-	b := &bareWriter{wake: make(chan struct{}, 1)}
-	wg.Go(func() {
-		for range b.wake {
-			runtime.Gosched()
-			runtime.Gosched()
-			b.mu.Lock()
-			out := b.buf
-			b.buf = b.spare[:0]
-			b.mu.Unlock()
-			if _, err := w.Write(out); err != nil {
-				return
-			}
-			b.spare = out
-		}
-	})
-	return b
-}
-
-func (b *bareWriter) frame(id uint64, body []byte) {
-	b.mu.Lock()
-	empty := len(b.buf) == 0
-	b.buf = binary.BigEndian.AppendUint32(b.buf, uint32(8+len(body)))
-	b.buf = binary.BigEndian.AppendUint64(b.buf, id)
-	b.buf = append(b.buf, body...)
-	b.mu.Unlock()
-	if empty {
-		select {
-		case b.wake <- struct{}{}:
-		default:
-		}
-	}
-}
-
-func readBare(r io.Reader, f func(id uint64, body []byte)) {
-	br := bufio.NewReaderSize(r, 64<<10)
-	var head [12]byte
-	buf := make([]byte, 64<<10)
-	for {
-		if _, err := io.ReadFull(br, head[:]); err != nil {
-			return
-		}
-		n := binary.BigEndian.Uint32(head[:]) - 8
-		if _, err := io.ReadFull(br, buf[:n]); err != nil {
-			return
-		}
-		f(binary.BigEndian.Uint64(head[4:]), buf[:n])
-	}
+	return conn
 }
 
 // From three bound sockets to every node online to every other.

@@ -20,10 +20,8 @@ import (
 
 	"shield/runtime/config"
 	"shield/runtime/node"
-	"shield/runtime/service"
 	"shield/runtime/shield"
 	"shield/runtime/transport"
-	"shield/runtime/value"
 )
 
 // The benchmarks of this package run the far side in a process of its own: the
@@ -36,6 +34,8 @@ func TestMain(m *testing.M) {
 		goleak.VerifyTestMain(m)
 	case "node":
 		serveBenchNode()
+	case "quic":
+		serveBareQUIC()
 	default:
 		serveTCPEcho()
 	}
@@ -158,6 +158,13 @@ func serveTCPEcho() {
 // far starts the other process and reads lines addresses from it.
 func far(b *testing.B, role string, lines int) []string {
 	b.Helper()
+	got, _ := farProcess(b, role, lines)
+	return got
+}
+
+// farProcess is far for those who want to know the process.
+func farProcess(b *testing.B, role string, lines int) (got []string, pid int) {
+	b.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), roleVariable+"="+role)
 	cmd.Stderr = os.Stderr
@@ -179,7 +186,6 @@ func far(b *testing.B, role string, lines int) []string {
 		}
 	})
 	r := bufio.NewReader(out)
-	var got []string
 	for range lines {
 		line, err := r.ReadString('\n')
 		if err != nil {
@@ -187,75 +193,7 @@ func far(b *testing.B, role string, lines int) []string {
 		}
 		got = append(got, strings.TrimSpace(line))
 	}
-	return got
-}
-
-// BenchmarkRemoteCall is Lua calling Lua in another process.
-func BenchmarkRemoteCall(b *testing.B) {
-	addr := far(b, "node", 3)[0]
-	n, _, err := benchNode("client", addr)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = n.Stop(context.Background()) }()
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
-		if err := callFar(n, "server:echo", "echo", 1); err == nil {
-			break
-		} else if time.Now().After(end) {
-			b.Fatal(err)
-		}
-	}
-	kilobyte := strings.Repeat("x", 1024)
-	record := map[string]any{"uid": 1001, "x": 1.5, "y": 2.5, "name": "alice"}
-	for _, tt := range []struct {
-		name    string
-		callers int
-		v       any
-	}{
-		{"sequential/integer", 1, 7},
-		{"sequential/1KB", 1, kilobyte},
-		{"64callers/record", 64, record},
-	} {
-		b.Run(tt.name, func(b *testing.B) {
-			calls := max(b.N/tt.callers, 1) * tt.callers
-			b.ReportAllocs()
-			b.ResetTimer()
-			if err := callFar(n, "caller", "go", "server:echo", calls, tt.callers, tt.v); err != nil {
-				b.Fatal(err)
-			}
-			b.ReportMetric(float64(calls)/b.Elapsed().Seconds(), "calls/s")
-		})
-	}
-	// One by one from Go, for the percentiles: Lua's clock counts milliseconds.
-	for _, tt := range []struct {
-		name string
-		v    any
-	}{{"integer", 7}, {"1KB", kilobyte}} {
-		b.Run("percentiles/"+tt.name, func(b *testing.B) {
-			times := make([]time.Duration, 0, b.N)
-			b.ResetTimer()
-			for range b.N {
-				t := time.Now()
-				if err := callFar(n, "server:echo", "echo", tt.v); err != nil {
-					b.Fatal(err)
-				}
-				times = append(times, time.Since(t))
-			}
-			b.StopTimer()
-			reportPercentiles(b, times)
-		})
-	}
-}
-
-func callFar(n *node.Node, target, method string, args ...any) error {
-	p, err := value.PayloadOf(args...)
-	if err != nil {
-		return err
-	}
-	_, _, err = n.Runtime().Call(context.Background(), service.CallRequest{
-		Target: service.Target{Name: target}, Method: method, Args: p, Timeout: time.Hour,
-	})
-	return err
+	return got, cmd.Process.Pid
 }
 
 func reportPercentiles(b *testing.B, times []time.Duration) {

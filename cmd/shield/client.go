@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -17,6 +18,7 @@ type clientFlags struct {
 	gateway  string
 	config   string
 	insecure bool
+	ca       string
 	expect   []string
 	timeout  time.Duration
 	linger   time.Duration
@@ -50,6 +52,8 @@ func newClient(io *IO) *cobra.Command {
 	fl.StringVar(&f.gateway, "gateway", "", "which gateway of the project, by name or node:name")
 	fl.StringVar(&f.config, "config", "", "a file that lies over shield.yaml, as for shield run")
 	fl.BoolVar(&f.insecure, "insecure", false, "tls and wss: accept any certificate")
+	fl.StringVar(&f.ca, "ca", "", "tls and wss: a PEM file of certificates to trust instead of the system's")
+	cmd.MarkFlagsMutuallyExclusive("ca", "insecure")
 	fl.StringArrayVar(&f.expect, "expect", nil, "after the lines of the input: wait for this push, NAME [JSON]")
 	fl.DurationVar(&f.timeout, "timeout", 5*time.Second, "how long expect waits")
 	fl.DurationVar(&f.linger, "linger", 500*time.Millisecond, "at the end of the input: how long without a push before leaving")
@@ -89,6 +93,7 @@ func readScript(io *IO, f clientFlags, feed *play.Feed) {
 func playedOut(err error) error {
 	var closed *play.Closed
 	var op *net.OpError
+	var cert *tls.CertificateVerificationError
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):
 		return err
@@ -96,6 +101,8 @@ func playedOut(err error) error {
 		return fail(exitUsage, "shield client --help", "%w", err)
 	case errors.Is(err, play.ErrExpect):
 		return fail(exitTimeout, "", "%w", err)
+	case errors.As(err, &cert):
+		return fail(exitFailed, "shield client --ca FILE, or --insecure", "the gateway's certificate is not trusted: %w", err)
 	case errors.As(err, &op) && op.Op == "dial":
 		return fail(exitNobody, "start one: shield dev", "no gateway answers: %w", err)
 	case errors.As(err, &closed):

@@ -3,9 +3,12 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"shield/runtime/config"
@@ -34,6 +37,10 @@ func clientConfig(ctx context.Context, io *IO, f clientFlags, a []string) (play.
 	if err != nil {
 		return play.Config{}, fail(exitUsage, "shield client 127.0.0.1:7001", "%w", err)
 	}
+	trust, err := clientTLS(io, f)
+	if err != nil {
+		return play.Config{}, err
+	}
 	gw, err := gatewayOf(project, name, u)
 	if err != nil {
 		return play.Config{}, err
@@ -44,12 +51,33 @@ func clientConfig(ctx context.Context, io *IO, f clientFlags, a []string) (play.
 	p := gw.Network.Protocol
 	return play.Config{
 		Address: u.String(),
-		TLS:     &tls.Config{InsecureSkipVerify: f.insecure}, //nolint:gosec // the flag says so
+		TLS:     trust,
 		Format: wire.Client{RouteIDBytes: p.Envelope.RouteIDBytes, LengthBytes: p.Envelope.LengthBytes,
 			LittleEndian: p.Envelope.Endian == "little", MaxFrameSize: p.Envelope.MaxFrameSize},
 		Codec:  p.Body.Provider,
 		Routes: project.Table(),
 	}, nil
+}
+
+// clientTLS decides which certificates are trusted.
+func clientTLS(io *IO, f clientFlags) (*tls.Config, error) {
+	c := &tls.Config{InsecureSkipVerify: f.insecure} //nolint:gosec // the flag says so
+	if f.ca == "" {
+		return c, nil
+	}
+	file := f.ca
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(io.Dir, file)
+	}
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fail(exitUsage, "", "--ca: %w", err)
+	}
+	c.RootCAs = x509.NewCertPool()
+	if !c.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, fail(exitUsage, "", "--ca %s: no PEM certificate is in it", f.ca)
+	}
+	return c, nil
 }
 
 // clientProject reads the project for its gateways and routes. What only a node
@@ -136,7 +164,7 @@ func gatewayOf(project *config.Config, name string, u *url.URL) (*config.Gateway
 		if name != "" && g.Name == name {
 			return g, nil
 		}
-		for _, listen := range []string{g.Network.TCP, g.Network.TLS, g.Network.WS} {
+		for _, listen := range []string{g.Network.TCP, g.Network.TLS, g.Network.WS, g.Network.WSS} {
 			if name == "" && listen != "" && samePort(listen, u.Host) {
 				return g, nil
 			}

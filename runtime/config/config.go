@@ -122,11 +122,12 @@ type Network struct {
 	TCP              string        `key:"tcp" is:"address" doc:"plain TCP, host:port; port 0 = any, printed at start"`
 	TLS              string        `key:"tls" is:"address" doc:"TCP inside TLS; needs cert and key"`
 	WS               string        `key:"ws" is:"address" doc:"WebSocket, binary messages"`
+	WSS              string        `key:"wss" is:"address" doc:"WebSocket inside TLS; needs cert and key"`
 	QUIC             string        `key:"quic" is:"address" later:"set" doc:"QUIC; needs cert and key"`
-	WSPath           string        `key:"ws_path" default:"/" is:"url_path" doc:"the path of the WebSocket"`
+	WSPath           string        `key:"ws_path" default:"/" is:"url_path" doc:"the path of ws and wss"`
 	WSOrigins        []string      `key:"ws_origins" is:"any" doc:"origins that browsers may come from; absent = only the same host"`
-	Cert             string        `key:"cert" is:"file" doc:"PEM certificate chain for tls and quic"`
-	Key              string        `key:"key" is:"file" doc:"PEM private key for tls and quic"`
+	Cert             string        `key:"cert" is:"file" doc:"PEM certificate chain for tls, wss and quic"`
+	Key              string        `key:"key" is:"file" doc:"PEM private key for tls, wss and quic"`
 	MaxConnections   int           `key:"max_connections" default:"10000" is:"1.." doc:"clients at once (connection_limit)"`
 	MaxPerIP         int           `key:"max_per_ip" default:"256" is:"1.." doc:"clients from one address (ip_limit)"`
 	HandshakeTimeout time.Duration `key:"handshake_timeout_ms" default:"10s" unit:"ms" is:"10ms.." doc:"time to log in (handshake_timeout)"`

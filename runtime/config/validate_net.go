@@ -9,14 +9,14 @@ import (
 
 // Listener is one address of a gateway and the protocol spoken there.
 type Listener struct {
-	Transport string // tcp, tls, ws, quic
+	Transport string // tcp, tls, ws, wss, quic
 	Address   string
 }
 
 // Listeners lists the addresses of a gateway.
 func (n *Network) Listeners() []Listener {
 	var out []Listener
-	for _, l := range []Listener{{"tcp", n.TCP}, {"tls", n.TLS}, {"ws", n.WS}, {"quic", n.QUIC}} {
+	for _, l := range []Listener{{"tcp", n.TCP}, {"tls", n.TLS}, {"ws", n.WS}, {"wss", n.WSS}, {"quic", n.QUIC}} {
 		if l.Address != "" {
 			out = append(out, l)
 		}
@@ -38,12 +38,12 @@ func (v *validator) gateways() {
 		}
 		v.gatewayAuth(g, path)
 		if len(g.Network.Listeners()) == 0 && !v.broken(path+".network") {
-			v.problem(path+".network", "such as tcp: 127.0.0.1:7001", "a gateway needs an address: tcp, tls or ws")
-		}
-		if n := &g.Network; n.TLS != "" && (n.Cert == "" || n.Key == "") {
-			v.problem(path+".network", "", "tls needs cert and key")
+			v.problem(path+".network", "such as tcp: 127.0.0.1:7001", "a gateway needs an address: tcp, tls, ws or wss")
 		}
 		for _, l := range g.Network.Listeners() {
+			if (l.Transport == "tls" || l.Transport == "wss") && (g.Network.Cert == "" || g.Network.Key == "") {
+				v.problem(path+".network", "", "%s needs cert and key", l.Transport)
+			}
 			v.bind(bound, path+".network."+l.Transport, l.Transport == "quic", l.Address)
 			v.samePort(g, path+".network."+l.Transport, l.Address)
 		}

@@ -173,7 +173,7 @@ func (n *Node) listeners(nw config.Network) (all []gateway.Listener, err error) 
 		cert = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	}
 	if nw.QUIC != "" {
-		return nil, shield.Errorf(shield.ModuleUnavailable, "network.quic is not in this release; use tcp, tls or ws")
+		return nil, shield.Errorf(shield.ModuleUnavailable, "network.quic is not in this release; use tcp, tls, ws or wss")
 	}
 	for _, l := range []struct {
 		address string
@@ -182,6 +182,7 @@ func (n *Node) listeners(nw config.Network) (all []gateway.Listener, err error) 
 		{nw.TCP, gateway.Listener{Transport: gateway.TCP}},
 		{nw.TLS, gateway.Listener{Transport: gateway.TLS, TLS: cert}},
 		{nw.WS, gateway.Listener{Transport: gateway.WebSocket, Path: nw.WSPath, Origins: nw.WSOrigins}},
+		{nw.WSS, gateway.Listener{Transport: gateway.WebSocket, TLS: cert, Path: nw.WSPath, Origins: nw.WSOrigins}},
 	} {
 		if l.address == "" {
 			continue

@@ -26,6 +26,8 @@ var verbs = []func(io *IO) *cobra.Command{
 	newRun,
 	newDemo,
 	newCheck,
+	newTest,
+	newTestChild,
 	newConfig,
 	newExplain,
 	newConsole,

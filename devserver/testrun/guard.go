@@ -1,0 +1,79 @@
+package testrun
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// guard holds the limits that must hold in real time: it runs outside the
+// bubble, where time goes on while a script loops. It touches nothing of the
+// bubble but atomics.
+type guard struct {
+	spec  *Spec
+	out   *emitter
+	turns atomic.Pointer[Turns]
+	over  atomic.Bool // the file's time is over
+
+	mu    sync.Mutex
+	looks []func(time.Time)
+}
+
+func newGuard(spec *Spec, out *emitter) *guard { return &guard{spec: spec, out: out} }
+
+// watch takes the watcher of one Lua world.
+func (g *guard) watch(look func(time.Time)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.looks = append(g.looks, look)
+}
+
+const guardTick = 10 * time.Millisecond
+
+// run looks at what runs until the process ends. At the limit every turn that
+// runs is aborted and over is set; where that does not end the file, the process
+// ends with all its stacks.
+func (g *guard) run() {
+	began, limit := time.Now(), g.spec.limit()
+	for range time.Tick(guardTick) {
+		now := time.Now()
+		ran := now.Sub(began)
+		if ran >= limit {
+			g.over.Store(true)
+			now = now.Add(24 * time.Hour) // past every limit of a turn
+		}
+		g.mu.Lock()
+		looks := g.looks
+		g.mu.Unlock()
+		for _, look := range looks {
+			look(now)
+		}
+		if ran >= limit+graceAfterLimit {
+			g.fatal(limit)
+		}
+	}
+}
+
+// graceAfterLimit is the time for a file whose limit is over to end in good
+// order.
+const graceAfterLimit = 2 * time.Second
+
+func (s *Spec) limit() time.Duration { return time.Duration(s.Timeout) * time.Millisecond }
+
+// fatal ends the process of a file that does not end.
+func (g *guard) fatal(limit time.Duration) {
+	text := fmt.Sprintf("not done within %v of real time (--timeout), and could not be ended", limit)
+	if t := g.turns.Load(); t != nil {
+		if why := t.Stuck(); why != "" {
+			text += "; " + why
+		}
+	}
+	buf := make([]byte, 1<<20)
+	buf = buf[:runtime.Stack(buf, true)]
+	g.out.emit(&Event{Event: EventFileEnd, File: g.spec.File, Seed: g.spec.Seed, Result: Error, Errors: 1,
+		Failure: &Failure{Message: text, Stacks: string(buf)}})
+	os.Exit(childFatal)
+}

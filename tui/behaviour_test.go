@@ -3,6 +3,7 @@ package tui
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -429,7 +430,16 @@ func TestREPL(t *testing.T) {
 		fake.err = errors.New("handler_error: <repl>:1: attempt to index a nil value\nstack traceback:\n\t<repl>:1")
 		c.run("4 a x enter")
 		c.wants("attempt to index a nil value", "<repl>:1")
+		fake.err = fmt.Errorf("%w: at EOF", ErrIncomplete)
+		c.run("f ( enter")
+		c.wants(">>> ")
+		fake.err = nil
+		c.run("1 ) enter")
+		c.wants(">>> 1)", "7")
 	})
+	if last := fake.asked[len(fake.asked)-1]; last != "eval|node-3:room.public|f(\n1)" {
+		t.Errorf("the lines of a chunk were asked as %q", last)
+	}
 	if want := "eval|node-3:room.public|#rooms"; fake.asked[0] != want {
 		t.Errorf("asked %q, want %q", fake.asked, want)
 	}

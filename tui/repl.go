@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -26,6 +27,7 @@ type repl struct {
 	target string // node:name; "" = detached
 	lines  []replLine
 	line   input
+	open   []string // lines of Lua that is not complete yet
 	busy   bool
 	up     int // how many lines the reader scrolled up
 	gen    int // the generation that answered last
@@ -55,6 +57,7 @@ func (m *model) attach(target string) {
 	}
 	r := m.repl
 	r.target, r.gen = target, m.generation(target)
+	r.open = nil
 	r.print(theme.Dim, m.clean("attached to "+target+"; each line is one turn of the service; ctrl-d detaches"))
 	m.show(keys.REPL)
 	m.mode = inserting
@@ -78,6 +81,9 @@ func (r *repl) prompt(m *model) string {
 	if g := m.generation(r.target); g > 0 {
 		s += " g" + strconv.Itoa(g)
 	}
+	if len(r.open) > 0 {
+		return strings.Repeat(" ", max(grid.Width(s)-2, 0)) + ">>> "
+	}
 	return s + "> "
 }
 
@@ -90,10 +96,11 @@ func (m *model) pressREPL(k, typed string) tea.Cmd {
 	case "enter":
 		return m.enterLua()
 	case "ctrl+c":
-		if r.line.text == "" {
+		if r.line.text == "" && len(r.open) == 0 {
 			return tea.Quit
 		}
 		r.line.reset()
+		r.open = nil
 	case "ctrl+d":
 		if r.line.text == "" {
 			m.detach()
@@ -114,7 +121,7 @@ func (m *model) detach() {
 	if m.repl.target != "" {
 		m.repl.print(theme.Dim, m.clean("detached from "+m.repl.target+"; the service keeps running"))
 	}
-	m.repl.target = ""
+	m.repl.target, m.repl.open = "", nil
 	m.mode = browsing
 }
 
@@ -130,6 +137,7 @@ func (m *model) enterLua() tea.Cmd {
 	switch {
 	case src == "":
 		return nil
+	case len(r.open) > 0: // more of what was begun, whatever it looks like
 	case src == ".help":
 		r.print(theme.Dim, "a line of Lua, an expression or a statement, runs as one turn of the service",
 			".help  .attach NODE:NAME  .detach  .reload  .clear", "esc leaves the line, ctrl-d detaches")
@@ -159,12 +167,17 @@ func (m *model) enterLua() tea.Cmd {
 		return nil
 	}
 	r.busy = true
-	return m.run("eval", []string{r.target, src}, true)
+	r.open = append(r.open, src)
+	return m.run("eval", []string{r.target, strings.Join(r.open, "\n")}, true)
 }
 
 // answer prints what a line came to.
 func (r *repl) answer(m *model, msg doneMsg) {
 	r.busy = false
+	if errors.Is(msg.err, ErrIncomplete) {
+		return // the next line goes on
+	}
+	r.open = nil
 	if g := m.generation(r.target); g > 0 && r.gen > 0 && g != r.gen {
 		r.print(theme.Dim, m.clean("-- generation "+strconv.Itoa(r.gen)+" -> "+strconv.Itoa(g)+" --"))
 		r.gen = g

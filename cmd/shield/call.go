@@ -81,6 +81,7 @@ func printResult(ctx context.Context, io *IO, res control.CallResult, err error)
 		}
 		return quiet(exit)
 	}
+	fmt.Fprint(io.Out, cleanLines(res.Output))
 	for i, v := range res.Values {
 		text := string(v)
 		if i < len(res.Text) {
@@ -90,6 +91,12 @@ func printResult(ctx context.Context, io *IO, res control.CallResult, err error)
 	}
 	if res.Node != "" {
 		fmt.Fprintln(io.Err, io.PaintErr(Faint, served(res)))
+	}
+	if res.Hint != "" {
+		fmt.Fprintln(io.Err, "  "+clean(res.Hint))
+	}
+	if res.Ended != "" {
+		io.Warn("this has ended the service: %s", res.Ended)
 	}
 	if res.OK {
 		return nil

@@ -4,10 +4,7 @@ import (
 	"context"
 	"fmt"
 	stdio "io"
-	"os"
 	"strings"
-
-	"golang.org/x/term"
 
 	"shield/runtime/play"
 	"shield/runtime/shield"
@@ -117,30 +114,26 @@ func shared(words []string) string {
 	return s
 }
 
-// playByHand gives a person a prompt. The terminal is in raw mode meanwhile, so
-// that a push does not tear the line that is being typed.
+// playByHand gives a person a prompt. The terminal is in raw mode all the time,
+// so that a push does not tear the line that is being typed.
 func playByHand(ctx context.Context, io *IO, s play.Script, feed *play.Feed) error {
-	in, ok := io.In.(*os.File)
-	if !ok {
-		return fail(exitUsage, "", "a prompt needs a terminal")
-	}
-	state, err := term.MakeRaw(int(in.Fd()))
+	p, err := newPrompt(io, completeRoute(s.Config.Routes))
 	if err != nil {
-		return fmt.Errorf("prepare the terminal for a prompt: %w", err)
+		return err
 	}
-	defer term.Restore(int(in.Fd()), state) //nolint:errcheck // there is nothing else to try
-	screen := term.NewTerminal(struct {
-		stdio.Reader
-		stdio.Writer
-	}{in, io.Out}, "> ")
-	screen.AutoCompleteCallback = completeRoute(s.Config.Routes)
-	out := &events{io: io, out: screen}
+	restore, err := p.Raw()
+	if err != nil {
+		return err
+	}
+	defer restore()
+	p.screen.SetPrompt("> ")
+	out := &events{io: io, out: p.screen}
 	s.Tell, s.Lively = out.tell, true
 	s.Linger = 0
 	go func() { // it ends with the process: a read of a terminal can't be interrupted
 		for {
-			line, err := screen.ReadLine()
-			if err != nil {
+			line, err := p.screen.ReadLine()
+			if err != nil || p.broken {
 				feed.End(nil) // Ctrl-D, or Ctrl-C
 				return
 			}

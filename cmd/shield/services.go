@@ -51,7 +51,7 @@ var serviceColumns = []Column[shield.ServiceRow]{
 			return Yellow
 		}
 	}},
-	{Head: "CODE", Cell: func(r shield.ServiceRow) string { return codeLens(r.Generation, r.Code) }},
+	{Head: "CODE", Cell: func(r shield.ServiceRow) string { return mixedLens(r.Generation, r.Code, r.Mixed) }, Paint: func(r shield.ServiceRow) Paint { return paintMixed(r.Mixed) }},
 	{Head: "MAILBOX", Right: true, Cell: func(r shield.ServiceRow) string { return number(r.Mailbox) }},
 	{Head: "CALLS", Right: true, Cell: func(r shield.ServiceRow) string { return number(r.Calls) }},
 	{Head: "ERRORS", Right: true, Cell: func(r shield.ServiceRow) string { return number(r.Errors) }},

@@ -2,7 +2,6 @@ package control
 
 import (
 	"net/http"
-	"slices"
 	"time"
 
 	"shield/runtime/shield"
@@ -213,31 +212,46 @@ func markMixed(rows []WhyRow) {
 	}
 }
 
-// markRings finds the services that wait for each other in a ring. A waiting
-// handler keeps no message out of its service, so a ring by itself may well end;
-// one of services that are all in on_init can't.
+// markRings finds the services that wait for each other in a ring; rings that
+// share a service count as one. A waiting handler keeps no message out of its
+// service, so a ring by itself may well end; one of services that are all in
+// on_init can't.
 func markRings(rows []WaitRow) {
-	key := func(r WaitRow) string { return shield.Handle{Node: r.Node, ID: r.ID}.String() }
+	home := func(r WaitRow) string { return shield.Handle{Node: r.Node, ID: r.ID}.String() }
 	to := map[string][]int{} // by service, the rows of its calls
 	for i, r := range rows {
 		if r.To != "" {
-			to[key(r)] = append(to[key(r)], i)
+			to[home(r)] = append(to[home(r)], i)
 		}
 	}
-	ring := 0
+	ringOf := map[string]int{} // by service
+	last := 0
 	for i := range rows {
-		if rows[i].To == "" || rows[i].Ring > 0 {
+		if rows[i].To == "" {
 			continue
 		}
-		path := findBack(rows, to, i, key(rows[i]))
+		path := findBack(rows, to, i, home(rows[i]))
 		if path == nil {
 			continue
 		}
-		ring++
-		dead := !slices.ContainsFunc(path, func(j int) bool { return !rows[j].Init })
+		ring := 0
 		for _, j := range path {
-			rows[j].Ring, rows[j].Dead = ring, dead
+			ring = max(ring, ringOf[home(rows[j])])
 		}
+		if ring == 0 {
+			last++
+			ring = last
+		}
+		for _, j := range path {
+			ringOf[home(rows[j])], rows[j].Ring = ring, ring
+		}
+	}
+	alive := map[int]bool{}
+	for _, r := range rows {
+		alive[r.Ring] = alive[r.Ring] || !r.Init
+	}
+	for i := range rows {
+		rows[i].Dead = rows[i].Ring > 0 && !alive[rows[i].Ring]
 	}
 }
 

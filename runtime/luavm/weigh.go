@@ -159,6 +159,10 @@ func keyText(k lua.LValue) string {
 	return "[" + k.Type().String() + "]"
 }
 
+// maxSiblings is how many tables of one are listed: the records of a list are
+// all alike.
+const maxSiblings = 2
+
 // heaviest sums what hangs on each node and picks the heaviest tables.
 func (g *weighing) heaviest(n int) []Weight {
 	for i := len(g.nodes) - 1; i >= 0; i-- { // a node comes after the one it was found through
@@ -174,7 +178,16 @@ func (g *weighing) heaviest(n int) []Weight {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return int(g.nodes[b].bytes - g.nodes[a].bytes) })
 	var all []Weight
-	for _, i := range order[:min(n, len(order))] {
+	shown := map[int]int{} // by what they were found through
+	for _, i := range order {
+		if len(all) == n {
+			break
+		}
+		if from := g.nodes[i].from; from >= 0 {
+			if shown[from]++; shown[from] > maxSiblings {
+				continue
+			}
+		}
 		all = append(all, Weight{Path: g.path(i), Bytes: g.nodes[i].bytes, Entries: entries(g.nodes[i].table)})
 	}
 	return all
@@ -189,12 +202,7 @@ func (g *weighing) path(i int) string {
 	path := ""
 	for depth := 0; i >= 0 && depth < 16; depth++ {
 		name := g.nodes[i].name
-		if name == "" && g.nodes[i].from >= 0 {
-			name = "(held)"
-		}
-		if name != "(held)" || path == "" {
-			path = name + path
-		}
+		path = name + path
 		i = g.nodes[i].from
 	}
 	return path

@@ -271,7 +271,8 @@ type output struct {
 	cut int
 }
 
-func (o *output) add(line string) {
+// add takes a line and reports whether there was room for all of it.
+func (o *output) add(line string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	room := maxEvalText - o.buf.Len()
@@ -282,9 +283,10 @@ func (o *output) add(line string) {
 			o.buf.WriteString(part + "\n")
 			o.cut -= len(part)
 		}
-		return
+		return false
 	}
 	o.buf.WriteString(line + "\n")
+	return true
 }
 
 func (o *output) text() string {

@@ -170,7 +170,9 @@ func (s *Service) Log(level slog.Level, msg string, fields ...slog.Attr) {
 // printed is where print of a script goes.
 func printed(L *lua.LState, line string) {
 	if t, ok := luavm.TurnOf(L).(*Turn); ok && t.rare != nil && t.rare.out != nil {
-		t.rare.out.add(line)
+		if !t.rare.out.add(line) {
+			return // what is too much for a person is too much for the log
+		}
 	}
 	if s, ok := luavm.OwnerOf(L).(*Service); ok {
 		s.Log(slog.LevelInfo, line)

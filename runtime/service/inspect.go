@@ -167,7 +167,9 @@ func (b *luaBody) state(session string) []Held {
 	if sc := b.sessions[session]; sc != nil {
 		names = names[:0]
 		for name := range sc.own {
-			names = append(names, name)
+			if name != "_" {
+				names = append(names, name)
+			}
 		}
 		sort.Strings(names)
 		for _, name := range names {

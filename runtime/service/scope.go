@@ -266,6 +266,7 @@ func contents(t *lua.LTable) string {
 			keys = append(keys, k.String())
 		}
 	})
+	sort.Strings(keys)
 	switch {
 	case n == 0:
 		return "no entries"

@@ -7,6 +7,7 @@ package attach
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,12 +23,13 @@ import (
 
 // Server is a running project as the console sees it.
 type Server struct {
-	c   *client.Client
-	dev atomic.Bool // it is `shield dev`, which can do more
+	c       *client.Client
+	dev     atomic.Bool // it is `shield dev`, which can do more
+	session string      // whose locals live on from one eval to the next
 }
 
 // New makes a Server of a client. The client stays the caller's to close.
-func New(c *client.Client) *Server { return &Server{c: c} }
+func New(c *client.Client) *Server { return &Server{c: c, session: rand.Text()} }
 
 var topics = []control.Topic{control.TopicNodes, control.TopicRoutes, control.TopicServices, control.TopicSessions,
 	control.TopicLogs, control.TopicCalls}
@@ -132,7 +134,7 @@ func (s *Server) Do(ctx context.Context, verb string, args []string) (string, er
 		res, err := s.c.Call(ctx, control.CallRequest{Target: args[0], Method: args[1], Args: jsonArgs(args[2:])})
 		return answer(res, err, true)
 	case "eval":
-		res, err := s.c.Eval(ctx, control.EvalRequest{Target: args[0], Source: strings.Join(args[1:], " ")})
+		res, err := s.c.Eval(ctx, control.EvalRequest{Target: args[0], Source: strings.Join(args[1:], " "), Name: "repl", Session: s.session})
 		return answer(res, err, false)
 	case "reload":
 		return s.reload(ctx, args)
@@ -249,11 +251,17 @@ func answer(res control.CallResult, err error, lens bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if !res.OK {
-		if res.Error == nil {
-			return "", errors.New("the server said neither yes nor why not")
+	switch {
+	case res.Incomplete != "":
+		return "", fmt.Errorf("%w: %s", tui.ErrIncomplete, res.Incomplete)
+	case !res.OK && res.Error == nil:
+		return "", errors.New("the server said neither yes nor why not")
+	case !res.OK:
+		text := errorText(res.Error)
+		if res.Hint != "" {
+			text += "\n" + res.Hint
 		}
-		return "", errors.New(errorText(res.Error))
+		return "", errors.New(res.Output + text)
 	}
 	values := make([]string, len(res.Values))
 	for i, v := range res.Values {
@@ -262,11 +270,23 @@ func answer(res control.CallResult, err error, lens bool) (string, error) {
 			values[i] = res.Text[i]
 		}
 	}
-	text := strings.Join(values, "  ")
+	text := res.Output + strings.Join(values, "  ")
+	for _, more := range []string{res.Hint, endedText(res.Ended)} {
+		if more != "" {
+			text = strings.TrimRight(text, "\n") + "\n" + more
+		}
+	}
 	if !lens {
 		return text, nil
 	}
 	return strings.TrimSpace(fmt.Sprintf("%s  (%.1fms, %s, g%d %s)", text, res.MS, res.Node, res.Generation, res.Code)), nil
+}
+
+func endedText(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return "the line has ended the service: " + reason
 }
 
 // errorText is an error with its traceback, where there is one.

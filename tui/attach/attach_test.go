@@ -131,7 +131,7 @@ func TestDo(t *testing.T) {
 		line, request, want string
 	}{
 		{`call|node-2:room|ping|{"a":1}|hello|-5`, `/ops/call {"target":"node-2:room","method":"ping","args":[{"a":1},"hello",-5]}`, `"pong"  2  (1.2ms, node-2, g4 a41f9c)`},
-		{"eval|room|return x.y", `/ops/eval {"target":"room","source":"return x.y"}`, "error: handler_error: <eval>:1: boom\nstack traceback:\n\t<eval>:1"},
+		{"eval|room|return x.y", `/ops/eval {"target":"room","source":"return x.y","session":"SESSION","name":"repl"}`, "error: handler_error: <eval>:1: boom\nstack traceback:\n\t<eval>:1"},
 		{"kick|s-1|be nice", `/ops/kick {"session":"s-1","reason":"be nice"}`, "kicked ann"},
 		{"kill|node-2", `/ops/node {"node":"node-2","action":"kill"}`, "node-2 is offline, serving"},
 		{"freeze|node-2", `/ops/node {"node":"node-2","action":"freeze","for_ms":10000}`, "node-2 is offline, serving"},
@@ -152,7 +152,7 @@ func TestDo(t *testing.T) {
 		}
 		request := ""
 		if len(got.all) > before {
-			request = strings.TrimSpace(got.all[before])
+			request = strings.Replace(strings.TrimSpace(got.all[before]), s.session, "SESSION", 1)
 		}
 		if request != tt.request {
 			t.Errorf("%s asked %s, want %s", tt.line, request, tt.request)

@@ -17,7 +17,8 @@ const (
 	cPerIP       = "connections_refused_ip_limit"
 	cTotalLimit  = "connections_refused_connection_limit"
 	cTLSFailed   = "tls_handshakes_failed"
-	cFramesIn    = "frames_in"
+	cWebFailed   = "websocket_handshakes_failed"
+	cFramesIn    = "frames_in" // headers read: forwarded, answered (pings), or refused (ingress_...)
 	cFramesOut   = "frames_out"
 	cBytesIn     = "bytes_in"
 	cBytesOut    = "bytes_out"
@@ -29,7 +30,10 @@ const (
 	cInSize      = "ingress_frame_too_large"
 	cInRate      = "ingress_rate_limited"
 	cInDecode    = "ingress_decode_error"
-	cInLost      = "ingress_lost" // the router refused it
+	cInLost      = "ingress_lost"          // the router refused it
+	cInCut       = "ingress_cut_off"       // the connection ended inside it
+	cInOver      = "ingress_session_ended" // the session was over when it was read
+	cPings       = "pings"                 // and pongs, which need no answer
 
 	cOutSession   = "egress_unknown_session"
 	cOutEpoch     = "egress_stale_epoch"
@@ -48,8 +52,8 @@ const (
 	cCloseLost  = "close_frames_lost"
 )
 
-var counterNames = []string{cConnections, cRefusedConn, cPerIP, cTotalLimit, cTLSFailed, cFramesIn, cFramesOut, cBytesIn, cBytesOut, cFlushes,
-	cInRoute, cInDirection, cInAuth, cInSize, cInRate, cInDecode, cInLost,
+var counterNames = []string{cConnections, cRefusedConn, cPerIP, cTotalLimit, cTLSFailed, cWebFailed, cFramesIn, cFramesOut, cBytesIn, cBytesOut, cFlushes,
+	cInRoute, cInDirection, cInAuth, cInSize, cInRate, cInDecode, cInLost, cInCut, cInOver, cPings,
 	cOutSession, cOutEpoch, cOutOwner, cOutRoute, cOutDirection, cOutSize, cOutQueue, cOutLost,
 	cBinds, cBindsLost, cKicks, cDrops, cNoticeLost, cCloseLost}
 

@@ -324,13 +324,18 @@ func (r *rig) login(b *bot, player string) shield.ClientRef {
 	return ref
 }
 
+// open counts the connections.
+func (r *rig) open() int {
+	r.slots.mu.Lock()
+	defer r.slots.mu.Unlock()
+	return len(r.slots.conns)
+}
+
 // gone waits until the gateway has let go of the connection.
 func (r *rig) gone() {
 	r.t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) { // connections end on their own goroutines: nothing to wait on
-		r.slots.mu.Lock()
-		n := len(r.slots.conns)
-		r.slots.mu.Unlock()
+		n := r.open()
 		if n == 0 && r.Count() == 0 {
 			return
 		}

@@ -190,6 +190,7 @@ func (g *Gateway) serveWeb(l *Listener, in *admitting) {
 
 func (g *Gateway) serveRequest(l *Listener, w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != l.path() {
+		g.count.add(cWebFailed, 1)
 		http.NotFound(w, r)
 		return
 	}
@@ -204,6 +205,7 @@ func (g *Gateway) serveRequest(l *Listener, w http.ResponseWriter, r *http.Reque
 	})
 	if err != nil {
 		g.wg.Done()
+		g.count.add(cWebFailed, 1)
 		g.log.Debug("no WebSocket", "service", "gateway", "gateway", string(g.id), "address", raw.RemoteAddr().String(), "err", err)
 		return // Accept has answered
 	}

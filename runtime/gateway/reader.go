@@ -49,6 +49,7 @@ func (c *client) read() error {
 		}
 		route, n, err := c.g.format.ParseHeader(head)
 		if err != nil {
+			c.arrived(0)
 			c.g.refuse(cInSize, "client closed: a frame is longer than max_frame_size", shield.ClientRef{Session: c.id})
 			c.drop(shield.FrameTooLarge)
 			return c.drain(br)
@@ -66,6 +67,13 @@ func (c *client) read() error {
 	}
 }
 
+// arrived counts a frame whose header was read.
+func (c *client) arrived(body int) {
+	c.in.Add(1)
+	c.g.count.framesIn.Add(1)
+	c.g.count.bytesIn.Add(int64(body + c.g.format.Header()))
+}
+
 // drain reads and forgets until the other side is done.
 func (c *client) drain(br *bufio.Reader) error {
 	_, err := io.Copy(io.Discard, br)
@@ -75,9 +83,7 @@ func (c *client) drain(br *bufio.Reader) error {
 // frame takes one frame whose header has been read. Its error is the
 // connection's.
 func (c *client) frame(br *bufio.Reader, route shield.RouteID, n int) error {
-	c.in.Add(1)
-	c.g.count.framesIn.Add(1)
-	c.g.count.bytesIn.Add(int64(n + c.g.format.Header()))
+	c.arrived(n)
 	if route < shield.FirstRouteID {
 		return c.ownFrame(br, route, n)
 	}
@@ -90,6 +96,7 @@ func (c *client) frame(br *bufio.Reader, route shield.RouteID, n int) error {
 	}
 	body, err := readBody(br, n)
 	if err != nil {
+		c.g.count.add(cInCut, 1)
 		return err
 	}
 	codec := rs.codecs[route]
@@ -179,6 +186,7 @@ func (c *client) forward(in *shield.Ingress) {
 	in.Client, in.Target = c.ref, c.s.Binding().Target
 	c.mu.Unlock()
 	if over {
+		c.g.count.add(cInOver, 1)
 		return
 	}
 	err := c.g.router.Ingress(in)
@@ -206,10 +214,15 @@ func (c *client) ownFrame(br *bufio.Reader, route shield.RouteID, n int) error {
 		c.refused(cInRate, shield.RateLimited, route)
 	default:
 		body, err := readBody(br, n)
-		if err == nil && route == shield.RoutePing {
+		if err != nil {
+			c.g.count.add(cInCut, 1)
+			return err
+		}
+		c.g.count.add(cPings, 1)
+		if route == shield.RoutePing {
 			c.pong(body)
 		}
-		return err
+		return nil
 	}
 	_, err := br.Discard(n)
 	return err

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"shield/runtime/luavm"
 	"shield/runtime/service"
 	"shield/runtime/shield"
 	"shield/runtime/value"
@@ -48,7 +49,20 @@ func kindOf(v lua.LValue) string {
 
 // args copies the arguments of a message from the stack, from index first on.
 func args(L *lua.LState, s *service.Service, p *value.Payload, first int) *shield.Error {
-	if err := value.CopyStack(p, value.Args, s.Limits().MaxMessageSize, L, first); err != nil {
+	own := uint64(0)
+	for i := first; i <= L.GetTop(); i++ {
+		if L.Get(i).Type() == lua.LTTable {
+			own = luavm.Fresh(L)
+			break
+		}
+	}
+	err := value.TakeStack(p, value.Args, s.Limits().MaxMessageSize, L, first, own)
+	for i := first; own>>(i-1) != 0; i++ {
+		if own>>(i-1)&1 != 0 {
+			luavm.Forget(L, i)
+		}
+	}
+	if err != nil {
 		return s.CopyError(err)
 	}
 	return nil

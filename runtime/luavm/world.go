@@ -85,9 +85,10 @@ type Config struct {
 
 // World is everything that the VMs of one node share.
 type World struct {
-	cfg  Config
-	libs *libraries
-	code codeCache
+	cfg   Config
+	libs  *libraries
+	code  codeCache
+	fresh freshSites
 
 	mu        sync.Mutex
 	hands     []*Hand          // every hand there is

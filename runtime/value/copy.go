@@ -35,11 +35,22 @@ func Copy(p *Payload, noun Noun, limit int, vals ...lua.LValue) error {
 // CopyStack is Copy for the values on the stack of L from index from, counted
 // from 1, to the top.
 func CopyStack(p *Payload, noun Noun, limit int, L *lua.LState, from int) error {
+	return TakeStack(p, noun, limit, L, from, 0)
+}
+
+// TakeStack is CopyStack for a stack on which some tables can be seen by nobody
+// else: those are checked and handed over themselves, and only what is in them
+// is copied. own says which of all values on the stack, the lowest bit being the
+// one at index 1. They are not to be used after that, whatever TakeStack returns.
+func TakeStack(p *Payload, noun Noun, limit int, L *lua.LState, from int, own uint64) error {
 	n := max(L.GetTop()-from+1, 0)
 	var w walker
 	w.begin(n, limit)
 	p.reserve(n)
+	own >>= from - 1
 	for i := range n {
+		w.own = own&1 != 0
+		own >>= 1
 		if err := w.add(p, noun, i, L.Get(from+i)); err != nil {
 			return err
 		}
@@ -65,6 +76,7 @@ func CopyValue(v lua.LValue, noun Noun, limit int) (lua.LValue, error) {
 type walker struct {
 	size, limit int
 	refs        bool
+	own         bool // the next table is handed over
 	trail       *trail
 }
 
@@ -156,6 +168,8 @@ func (w *walker) userdata(u *lua.LUserData) (lua.LValue, *refusal) {
 }
 
 func (w *walker) table(t *lua.LTable) (lua.LValue, *refusal) {
+	own := w.own && t.Metatable == lua.LNil
+	w.own = false
 	if bad := w.enter(t); bad != nil {
 		return nil, bad
 	}
@@ -168,7 +182,12 @@ func (w *walker) table(t *lua.LTable) (lua.LValue, *refusal) {
 	if bad := w.grow(tableSize(len(array), h, marked)); bad != nil {
 		return nil, bad
 	}
-	c := newTable(len(array), 0)
+	c := t
+	if own {
+		mirror(t).array = array[:0]
+	} else {
+		c = newTable(len(array), 0)
+	}
 	if marked {
 		c.Metatable = arrayMark
 	}
@@ -189,12 +208,14 @@ func (w *walker) table(t *lua.LTable) (lua.LValue, *refusal) {
 	return c, nil
 }
 
-// fields copies the h pairs in the hash part of t to c, which has none yet.
+// fields copies the h pairs in the hash part of t to c, which has none yet, or
+// is t.
 func (w *walker) fields(c, t *lua.LTable, h int) *refusal {
-	record := isRecord(t)
-	if record {
+	there := c == t
+	if !there && isRecord(t) {
 		cloneRecord(c, t)
-	} else {
+		there = true
+	} else if !there {
 		reserveFields(c, h)
 	}
 	for k, e := range hashPairs(t) {
@@ -206,12 +227,11 @@ func (w *walker) fields(c, t *lua.LTable, h int) *refusal {
 			return bad.within(k)
 		}
 		switch _, isString := k.(lua.LString); {
-		case !isString:
-			c.RawSetH(k, v)
-		case !record:
+		case there && v == e:
+		case isString:
 			setField(c, k, v)
-		case v != e:
-			setClonedField(c, k, v)
+		default:
+			c.RawSetH(k, v)
 		}
 	}
 	return nil

@@ -82,9 +82,6 @@ func cloneRecord(c, t *lua.LTable) {
 	to.strdict, to.keys, to.k2i = maps.Clone(from.strdict), slices.Clone(from.keys), maps.Clone(from.k2i)
 }
 
-// setClonedField changes a field that t has.
-func setClonedField(t *lua.LTable, k, v lua.LValue) { mirror(t).strdict[string(k.(lua.LString))] = v }
-
 // boxed holds the integers that messages are full of as interface values: they
 // need no memory.
 var boxed = func() (b [257]lua.LValue) {

@@ -2,6 +2,7 @@ package value
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/tinylib/msgp/msgp"
 	lua "github.com/yuin/gopher-lua"
@@ -33,6 +34,10 @@ const (
 // Append adds the form between nodes to b. It can't fail: a payload holds
 // only what travels.
 func Append(b []byte, p *Payload) []byte {
+	if p.encoded {
+		return append(b, p.in[0].(lua.LString)...)
+	}
+	b = slices.Grow(b, p.size)
 	b = msgp.AppendArrayHeader(b, uint32(p.n))
 	for i := range p.n {
 		b = appendValue(b, p.At(i))
@@ -85,38 +90,48 @@ func appendUserData(b []byte, u *lua.LUserData) []byte {
 }
 
 func appendTable(b []byte, t *lua.LTable) []byte {
-	array, h, marked := arrayOf(t), hashLen(t), IsArrayMark(t.Metatable)
-	at := 0
-	switch {
-	case h > 0 && (len(array) > 0 || marked):
-		b, at = beginExt(b, extMixed)
-		b = append(b, flag(marked))
-		b = msgp.AppendUint64(b, uint64(h))
-		b = msgp.AppendArrayHeader(b, uint32(len(array)))
-	case marked:
-		b, at = beginExt(b, extArray)
-		b = msgp.AppendArrayHeader(b, uint32(len(array)))
-	case len(array) > 0:
-		b = msgp.AppendArrayHeader(b, uint32(len(array)))
-	default:
-		b = msgp.AppendMapHeader(b, uint32(h))
-	}
+	array := arrayOf(t)
+	b, at := appendTableHeader(b, len(array), hashLen(t), IsArrayMark(t.Metatable))
 	for _, e := range array {
 		b = appendValue(b, e)
 	}
 	for k, v := range hashPairs(t) {
-		if x, ok := k.(lua.LNumber); ok {
-			i, _ := keyInteger(x)
-			b = msgp.AppendInt64(b, i)
-		} else {
-			b = msgp.AppendString(b, string(k.(lua.LString)))
-		}
+		b = appendKey(b, k)
 		b = appendValue(b, v)
 	}
 	if at > 0 {
 		b = endExt(b, at)
 	}
 	return b
+}
+
+// appendTableHeader begins a table of n elements in the array part and h in the
+// hash part. at is for endExt, 0 when there is no need for it.
+func appendTableHeader(b []byte, n, h int, marked bool) (grown []byte, at int) {
+	switch {
+	case h > 0 && (n > 0 || marked):
+		b, at = beginExt(b, extMixed)
+		b = append(b, flag(marked))
+		b = msgp.AppendUint64(b, uint64(h))
+		b = msgp.AppendArrayHeader(b, uint32(n))
+	case marked:
+		b, at = beginExt(b, extArray)
+		b = msgp.AppendArrayHeader(b, uint32(n))
+	case n > 0:
+		b = msgp.AppendArrayHeader(b, uint32(n))
+	default:
+		b = msgp.AppendMapHeader(b, uint32(h))
+	}
+	return b, at
+}
+
+// appendKey writes a key that was checked.
+func appendKey(b []byte, k lua.LValue) []byte {
+	if x, ok := k.(lua.LNumber); ok {
+		i, _ := keyInteger(x)
+		return msgp.AppendInt64(b, i)
+	}
+	return msgp.AppendString(b, string(k.(lua.LString)))
 }
 
 func flag(on bool) byte {

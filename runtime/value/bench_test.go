@@ -42,6 +42,16 @@ func BenchmarkWire(b *testing.B) {
 				buf = Append(buf[:0], &p)
 			}
 		})
+		b.Run(name+"/encode", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				var q Payload
+				if err := Encode(&q, Args, 0, v); err != nil {
+					b.Fatal(err)
+				}
+				buf = Append(buf[:0], &q)
+			}
+		})
 		b.Run(name+"/decode", func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -85,7 +85,11 @@ type trail struct {
 	depth int
 	open  [MaxDepth]*lua.LTable // the tables the walk is inside of
 	used  int                   // how many of open were written
+	out   []byte                // of Encode
 }
+
+// keepOut is the largest buffer that the pool holds on to.
+const keepOut = 64 << 10
 
 var trails = sync.Pool{New: func() any { return new(trail) }}
 
@@ -121,6 +125,9 @@ func (w *walker) release() {
 	w.trail = nil
 	clear(t.open[:t.used]) // the pool must keep no table alive
 	t.depth, t.used = 0, 0
+	if cap(t.out) > keepOut {
+		t.out = nil
+	}
 	trails.Put(t)
 }
 
@@ -134,7 +141,15 @@ func (w *walker) grow(n int) *refusal {
 }
 
 func (w *walker) value(v lua.LValue) (lua.LValue, *refusal) {
-	// A scalar is handed on as it is: boxing x again would cost memory.
+	if t, ok := v.(*lua.LTable); ok {
+		return w.table(t)
+	}
+	return w.scalar(v)
+}
+
+// scalar is value for whatever is no table. It is handed on as it is: boxing it
+// again would cost memory.
+func (w *walker) scalar(v lua.LValue) (lua.LValue, *refusal) {
 	switch x := v.(type) {
 	case lua.LNumber:
 		return v, w.grow(numberSize(x))
@@ -142,8 +157,6 @@ func (w *walker) value(v lua.LValue) (lua.LValue, *refusal) {
 		return v, w.grow(stringSize(len(x)))
 	case lua.LBool, *lua.LNilType:
 		return v, w.grow(1)
-	case *lua.LTable:
-		return w.table(x)
 	case *lua.LUserData:
 		return w.userdata(x)
 	case nil:
@@ -167,19 +180,25 @@ func (w *walker) userdata(u *lua.LUserData) (lua.LValue, *refusal) {
 	return nil, refuse(u)
 }
 
-func (w *walker) table(t *lua.LTable) (lua.LValue, *refusal) {
-	own := w.own && t.Metatable == lua.LNil
-	w.own = false
+// openTable steps into t and counts what it costs beside its elements.
+func (w *walker) openTable(t *lua.LTable) (array []lua.LValue, h int, marked bool, bad *refusal) {
 	if bad := w.enter(t); bad != nil {
-		return nil, bad
+		return nil, 0, false, bad
 	}
-	array, h, marked := arrayOf(t), hashLen(t), IsArrayMark(t.Metatable)
+	array, h, marked = arrayOf(t), hashLen(t), IsArrayMark(t.Metatable)
 	// An element takes a byte at least, a pair two: no table is made that the
 	// limit could not hold.
 	if w.size+len(array)+2*h > w.limit {
-		return nil, tooLarge(w.limit)
+		return nil, 0, false, tooLarge(w.limit)
 	}
-	if bad := w.grow(tableSize(len(array), h, marked)); bad != nil {
+	return array, h, marked, w.grow(tableSize(len(array), h, marked))
+}
+
+func (w *walker) table(t *lua.LTable) (lua.LValue, *refusal) {
+	own := w.own && t.Metatable == lua.LNil
+	w.own = false
+	array, h, marked, bad := w.openTable(t)
+	if bad != nil {
 		return nil, bad
 	}
 	c := t

@@ -212,9 +212,10 @@ func (d *decoder) mapTable(depth int) lua.LValue {
 	if d.bad || depth == 0 {
 		return d.fail()
 	}
-	t := newTable(0, n)
-	d.pairs(t, n, depth)
-	return t
+	if t := d.record(n, depth); !d.bad {
+		return t
+	}
+	return lua.LNil
 }
 
 func (d *decoder) pairs(t *lua.LTable, n, depth int) {

@@ -20,8 +20,10 @@ type Payload struct {
 	n    int
 	size int
 	refs bool
-	in   [few]lua.LValue
-	more []lua.LValue // all values, once there are more than few
+	// encoded: the form between nodes lies in in[0] (Encode), and n is zero.
+	encoded bool
+	in      [few]lua.LValue
+	more    []lua.LValue // all values, once there are more than few
 }
 
 // Len is the number of values, nils included.

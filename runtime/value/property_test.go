@@ -92,9 +92,19 @@ func TestPropertyLocalEqualsRemote(t *testing.T) {
 			if err2 := Copy(&again, Args, limit, vals...); err2 == nil || err2.Error() != err.Error() {
 				t.Fatalf("refused once with %v, then %v", err, err2)
 			}
+			if err2 := Encode(&again, Args, limit, vals...); err2 == nil || err2.Error() != err.Error() {
+				t.Fatalf("Copy refuses with %v, Encode with %v", err, err2)
+			}
 			return
 		}
 		b := Append(nil, &local)
+		var leaves Payload
+		if err := Encode(&leaves, Args, limit, vals...); err != nil {
+			t.Fatalf("Copy accepts what Encode refuses: %v", err)
+		}
+		if got := Append(nil, &leaves); string(got) != string(b) || leaves.Size() != len(b) || leaves.Refs() != local.Refs() {
+			t.Fatalf("Encode gives %x, Append of a copy %x", got, b)
+		}
 		if len(b) != local.Size() {
 			t.Fatalf("Size() = %d, Append wrote %d", local.Size(), len(b))
 		}

@@ -47,8 +47,15 @@ func kindOf(v lua.LValue) string {
 	return v.Type().String()
 }
 
-// args copies the arguments of a message from the stack, from index first on.
-func args(L *lua.LState, s *service.Service, p *value.Payload, first int) *shield.Error {
+// args takes the arguments of a message to a target from the stack, from index
+// first on: copies of them, or what is written to another node.
+func args(L *lua.LState, s *service.Service, p *value.Payload, to service.Target, first int) *shield.Error {
+	if s.Leaves(to) {
+		if err := value.EncodeStack(p, value.Args, s.Limits().MaxMessageSize, L, first); err != nil {
+			return s.CopyError(err)
+		}
+		return nil
+	}
 	own := uint64(0)
 	for i := first; i <= L.GetTop(); i++ {
 		if L.Get(i).Type() == lua.LTTable {
@@ -86,7 +93,7 @@ func sendTo(L *lua.LState, s *service.Service, to service.Target, at int) int {
 		return refuse(L, err)
 	}
 	var p value.Payload
-	if err := args(L, s, &p, at+1); err != nil {
+	if err := args(L, s, &p, to, at+1); err != nil {
 		return refuse(L, err)
 	}
 	return done(L, s.Send(to, name, &p))
@@ -116,7 +123,7 @@ func callTo(L *lua.LState, s *service.Service, to service.Target, at int, timeou
 		return refuse(L, err)
 	}
 	var in, out value.Payload
-	if err := args(L, s, &in, at+1); err != nil {
+	if err := args(L, s, &in, to, at+1); err != nil {
 		return refuse(L, err)
 	}
 	if err := s.Call(L, to, name, &in, timeout, &out); err != nil {

@@ -163,7 +163,11 @@ func (b *luaBody) handle(k *worker, t *Turn, m *message) *shield.Error {
 	k.res = res
 	var err *shield.Error
 	if m.wait != nil || m.to != nil {
-		if cerr := value.Copy(&k.out, value.Results, b.s.lim.MaxMessageSize, res...); cerr != nil {
+		take := value.Copy
+		if _, leaves := m.to.(*farCaller); leaves {
+			take = value.Encode
+		}
+		if cerr := take(&k.out, value.Results, b.s.lim.MaxMessageSize, res...); cerr != nil {
 			k.out = value.Payload{}
 			err = b.s.CopyError(cerr)
 		}

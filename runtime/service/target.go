@@ -19,6 +19,16 @@ func (t Target) String() string {
 	return t.Handle.String()
 }
 
+// Leaves reports whether what is sent to t leaves the node of s: then its values
+// need not be copied, only encoded. A local name holds no colon.
+func (s *Service) Leaves(t Target) bool {
+	if t.Name == "" {
+		return t.Handle.Node != s.rt.cfg.Node
+	}
+	node, _, qualified := shield.SplitTarget(t.Name)
+	return qualified && node != s.rt.cfg.Node
+}
+
 // resolve finds out where t is: local is set for a service of this node, else
 // far for one of another.
 func (r *Runtime) resolve(t Target) (local *Service, far shield.Handle, err *shield.Error) {

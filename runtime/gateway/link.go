@@ -1,10 +1,13 @@
 package gateway
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 
 	"github.com/coder/websocket"
@@ -47,6 +50,34 @@ type webLink struct {
 	conn *websocket.Conn
 	raw  *slotConn
 	in   io.Reader // the message being read, nil between two
+}
+
+// lean hands a connection over to the WebSocket library with small buffers: those
+// of net/http would keep 8 KiB as long as the session lives.
+type lean struct{ http.ResponseWriter }
+
+const (
+	webReadBuffer  = 2 << 10
+	webWriteBuffer = 1 << 10 // longer messages go to the socket as they are
+)
+
+// Hijack implements http.Hijacker.
+func (w lean) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	// What the client sent behind its request must be in the new buffer: the
+	// library takes it from there and reads the rest from conn.
+	early, err := rw.Reader.Peek(rw.Reader.Buffered())
+	if err != nil {
+		return nil, nil, errors.Join(err, conn.Close())
+	}
+	r := bufio.NewReaderSize(io.MultiReader(bytes.NewReader(bytes.Clone(early)), conn), max(webReadBuffer, len(early)))
+	if _, err := r.Peek(len(early)); err != nil {
+		return nil, nil, errors.Join(err, conn.Close())
+	}
+	return conn, bufio.NewReadWriter(r, bufio.NewWriterSize(conn, webWriteBuffer)), nil
 }
 
 var errText = errors.New("a WebSocket message that is not binary")

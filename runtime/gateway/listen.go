@@ -199,7 +199,7 @@ func (g *Gateway) serveRequest(l *Listener, w http.ResponseWriter, r *http.Reque
 	c := g.newClient(web, WebSocket, raw.RemoteAddr(), g.now())
 	// The hand-over in Accept ends what ConnState counts; from here on this does.
 	g.wg.Add(1)
-	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{
+	conn, err := websocket.Accept(lean{w}, r, &websocket.AcceptOptions{
 		OriginPatterns: l.Origins,
 		OnPongReceived: func(context.Context, []byte) { c.seen.Store(int64(g.now())) },
 	})

@@ -13,6 +13,8 @@ import (
 const (
 	// readBuffer is what an idle connection keeps for what may come.
 	readBuffer = 2 << 10
+	// onWebSocket is the same where the transport has a buffer of its own.
+	onWebSocket = 512
 	// readStep bounds the memory taken on the word of a header: a longer body
 	// gets its memory as its bytes arrive.
 	readStep = 4 << 10
@@ -36,7 +38,7 @@ func (c *client) read() error {
 	r.now = c.g.now()
 	r.session = bucket{tokens: float64(c.g.limits.Burst), last: r.now}
 	r.patience = bucket{tokens: float64(c.g.limits.MaxRefused), last: r.now}
-	br := bufio.NewReaderSize(c.link, readBuffer)
+	br := bufio.NewReaderSize(c.link, c.readBuffer())
 	header := c.g.format.Header()
 	for {
 		waited := br.Buffered() < header
@@ -72,6 +74,13 @@ func (c *client) arrived(body int) {
 	c.in.Add(1)
 	c.g.count.framesIn.Add(1)
 	c.g.count.bytesIn.Add(int64(body + c.g.format.Header()))
+}
+
+func (c *client) readBuffer() int {
+	if c.transport == WebSocket {
+		return onWebSocket
+	}
+	return readBuffer
 }
 
 // drain reads and forgets until the other side is done.

@@ -198,3 +198,31 @@ func TestWebSocketInsideTLS(t *testing.T) {
 	}
 	http.DefaultClient.CloseIdleConnections()
 }
+
+// A client may send frames behind its request without waiting for the answer.
+func TestWebSocketFramesBehindTheRequest(t *testing.T) {
+	r := newRig(t, WebSocket, nil)
+	for _, size := range []int{1, 1000, 3000} {
+		conn, err := net.Dial("tcp", r.listeners[0].Net.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := strings.Repeat("x", size)
+		frame, err := r.format.Append(nil, rLogin, []byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// One binary message, masked with zeros, in one packet with the request.
+		out := []byte("GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
+		out = append(out, 0x82, 0x80|126, byte(len(frame)>>8), byte(len(frame)), 0, 0, 0, 0)
+		if _, err := conn.Write(append(out, frame...)); err != nil {
+			t.Fatal(err)
+		}
+		e := r.router.wait(t, "frame behind the request", func(e event) bool { return len(e.body) == size })
+		if e.body != body {
+			t.Errorf("a body of %d bytes arrived changed", size)
+		}
+		conn.Close()
+	}
+	r.gone()
+}

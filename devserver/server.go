@@ -48,6 +48,7 @@ type Server struct {
 	calls            *control.Ring[shield.CallRow]
 	members          []*member
 	started          time.Time
+	headroom         []byte        // see the constant
 	nodesChanged     chan struct{} // capacity 1
 
 	api    *control.Server
@@ -73,6 +74,7 @@ func New(cfg Config) (_ *Server, err error) {
 		calls:        control.NewRing[shield.CallRow](1000, nil),
 		nodesChanged: make(chan struct{}, 1),
 		failed:       make(chan struct{}),
+		headroom:     make([]byte, headroom),
 	}
 	if cfg.Mode == control.ModeRun {
 		s.name = string(shield.LocalNode)

@@ -153,7 +153,9 @@ func (vm *VM) Run(h *Hand, c Call) ([]lua.LValue, *RunError) {
 func (vm *VM) begin(h *Hand, c *Call) {
 	t, L := &h.turn, h.main.L
 	t.data, t.name, t.fn = c.Data, c.Name, c.Fn
-	t.budget.Store(int64(c.Budget))
+	if b := int64(c.Budget); t.budget.Load() != b { // a store costs more than a look
+		t.budget.Store(b)
+	}
 	t.outer, vm.cur = vm.cur, &h.main
 	if t.older = vm.turns; t.older != nil {
 		t.older.newer = t

@@ -88,6 +88,12 @@ func (s *Service) post(m *message) *shield.Error {
 		s.rt.count.mailboxFull.Add(1)
 		return shield.Errorf(shield.MailboxFull, "%s has %d messages waiting (limits.max_mailbox): slow the senders down", s.label(), s.lim.MaxMailbox)
 	}
+	if s.idleLocked() {
+		s.held = true
+		s.mu.Unlock()
+		s.rt.workers.run(s, m)
+		return nil
+	}
 	if s.held { // it has to wait
 		s.box.stamp(m, s.rt.clock.now)
 	}
@@ -140,6 +146,13 @@ func (s *Service) pickLocked() pick {
 	return pickNothing
 }
 
+// idleLocked reports whether a message that comes now would be the next thing
+// to do, and at once: then it goes to a worker without passing the mailbox.
+func (s *Service) idleLocked() bool {
+	return !s.held && s.box.n == 0 && len(s.urgent) == 0 && s.ready.n == 0 &&
+		(s.phase == phaseRun || s.phase == phaseDrain) && s.rt.cfg.Turn == nil
+}
+
 // startLocked gives the baton to somebody if nobody has it and there is work.
 // The caller holds the lock, which startLocked releases.
 func (s *Service) startLocked() {
@@ -166,7 +179,7 @@ func (s *Service) passLocked(p pick) {
 		return
 	}
 	s.mu.Unlock()
-	s.rt.workers.run(s)
+	s.rt.workers.run(s, nil)
 }
 
 // park waits until w has its answer. The caller holds the baton, and holds it

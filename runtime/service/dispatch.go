@@ -31,18 +31,30 @@ type body interface {
 // worker is a pooled goroutine and what it needs to run a turn. While a
 // handler of it is parked, it is nobody else's.
 type worker struct {
-	job  chan *Service
-	msg  message
-	out  value.Payload // the answer of the turn that runs
-	hand *luavm.Hand
-	args []lua.LValue
-	res  []lua.LValue
-	lost bool // the turn it ran was given up: it must not touch the service
+	job     chan *Service
+	msg     message
+	brought bool          // msg came with the job
+	out     value.Payload // the answer of the turn that runs
+	hand    *luavm.Hand
+	args    []lua.LValue
+	res     []lua.LValue
+	turns   []Turn // for its next ones: some cost hardly more to make than one
+	lost    bool   // the turn it ran was given up: it must not touch the service
 }
+
+// turnsAtOnce is how many turns share an allocation. A script that keeps its ctx
+// keeps them all, so they are few.
+const turnsAtOnce = 8
 
 // work runs s until there is nothing to do or a parked handler goes on. The
 // worker holds the baton when work begins, and has given it away at the end.
 func (s *Service) work(k *worker) {
+	if k.brought {
+		k.brought = false
+		if s.dispatch(k, &k.msg); k.lost {
+			return
+		}
+	}
 	for {
 		s.mu.Lock()
 		p := s.pickLocked()
@@ -106,7 +118,7 @@ func (s *Service) dispatch(k *worker, m *message) {
 		s.refuse(k, m)
 		return
 	}
-	t := s.begin(m, now)
+	t := s.begin(k, m, now)
 	t.k = k
 	s.turn.Store(t)
 	err := s.body.handle(k, t, m)
@@ -133,8 +145,13 @@ func (s *Service) dispatch(k *worker, m *message) {
 }
 
 // begin makes the turn of a message.
-func (s *Service) begin(m *message, now int64) *Turn {
-	t := &Turn{s: s, begun: now, Method: m.method, sender: m.sender, trace: m.trace, deadline: m.deadline}
+func (s *Service) begin(k *worker, m *message, now int64) *Turn {
+	if len(k.turns) == 0 {
+		k.turns = make([]Turn, turnsAtOnce)
+	}
+	t := &k.turns[0]
+	k.turns = k.turns[1:]
+	t.s, t.begun, t.Method, t.sender, t.trace, t.deadline = s, now, m.method, m.sender, m.trace, m.deadline
 	switch m.kind {
 	case kindCall, kindSend:
 		t.Kind = TurnHandler

@@ -138,7 +138,7 @@ func (s *Service) runExit(k *worker) {
 	s.rt.reg.withdrawAll(s, s.comesAgain())
 	if s.inited && s.body.has("on_exit") {
 		m := message{kind: kindTurn, job: &job{as: TurnExit, hook: "on_exit", reason: s.ending.reason}}
-		t := s.begin(&m, s.now())
+		t := s.begin(k, &m, s.now())
 		s.turn.Store(t)
 		err := s.body.handle(k, t, &m)
 		if !s.end(k, t) {
@@ -409,7 +409,7 @@ func (s *Service) wedge(t *Turn, err *shield.Error) {
 		begun(s, err)
 	}
 	s.bury(left)
-	s.rt.workers.run(s) // it takes the baton that the wedged goroutine will never pass on
+	s.rt.workers.run(s, nil) // it takes the baton that the wedged goroutine will never pass on
 }
 
 // fail tells whoever waits for the turn's answer that none will come. The turn

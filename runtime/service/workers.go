@@ -18,22 +18,31 @@ type workers struct {
 	wg     sync.WaitGroup
 }
 
-// run lets a worker go on with s, whose baton the caller gives away.
-func (p *workers) run(s *Service) {
+// run lets a worker go on with s, whose baton the caller gives away, and with m
+// first, if there is one.
+func (p *workers) run(s *Service, m *message) {
 	p.mu.Lock()
 	if n := len(p.idle); n > 0 {
 		w := p.idle[n-1]
 		p.idle[n-1] = nil
 		p.idle = p.idle[:n-1]
 		p.mu.Unlock()
-		w.job <- s
+		w.begin(s, m)
 		return
 	}
 	p.wg.Add(1)
 	p.mu.Unlock()
 	w := &worker{job: make(chan *Service, 1)}
-	w.job <- s
+	w.begin(s, m)
 	go p.loop(w)
+}
+
+// begin gives an idle worker something to do.
+func (w *worker) begin(s *Service, m *message) {
+	if m != nil {
+		w.msg, w.brought = *m, true
+	}
+	w.job <- s
 }
 
 func (p *workers) loop(w *worker) {

@@ -28,7 +28,7 @@ type Network struct {
 func New(seed uint64, latency time.Duration) *Network {
 	return &Network{router: router{
 		rng: rand.New(rand.NewPCG(seed, 1)), latency: latency,
-		cut: map[[2]string]bool{}, down: map[string]bool{},
+		cut: map[[2]string]bool{}, down: map[string]bool{}, known: map[string]bool{},
 	}}
 }
 
@@ -63,7 +63,21 @@ func (n *Network) Close() {
 func (n *Network) Cut(from, to string) { n.set(func(r *router) { r.cut[[2]string{from, to}] = true }) }
 
 // Heal ends a Cut.
-func (n *Network) Heal(from, to string) { n.set(func(r *router) { delete(r.cut, [2]string{from, to}) }) }
+func (n *Network) Heal(from, to string) {
+	n.set(func(r *router) { delete(r.cut, [2]string{from, to}) })
+}
+
+// HealAll ends every Cut.
+func (n *Network) HealAll() { n.set(func(r *router) { clear(r.cut) }) }
+
+// Bury ends every QUIC connection of now without telling anybody: its packets
+// vanish, those of new connections pass.
+func (n *Network) Bury() {
+	n.set(func(r *router) { r.buried, r.known = r.known, map[string]bool{} })
+}
+
+// Latency is what every packet takes from now on.
+func (n *Network) Latency(d time.Duration) { n.set(func(r *router) { r.latency = d }) }
 
 // Down takes an address off the network, or puts it back.
 func (n *Network) Down(addr string, down bool) { n.set(func(r *router) { r.down[addr] = down }) }
@@ -99,6 +113,17 @@ type router struct {
 	jitter  time.Duration
 	packets int
 	bytes   int
+	known   map[string]bool // the connection ids that packets were sent to
+	buried  map[string]bool
+}
+
+// connectionID is where a packet after the handshake of QUIC goes: both ends use
+// ids of 8 bytes.
+func connectionID(p []byte) string {
+	if len(p) < 9 || p[0]&0x80 != 0 {
+		return ""
+	}
+	return string(p[1:9])
 }
 
 // SendPacket is called by the links.
@@ -106,6 +131,10 @@ func (r *router) SendPacket(p simnet.Packet) error {
 	r.mu.Lock()
 	from, to := p.From.String(), p.To.String()
 	lost := r.cut[[2]string{from, to}] || r.down[from] || r.down[to] || r.loss > 0 && r.rng.Float64() < r.loss
+	if id := connectionID(p.Data); id != "" {
+		lost = lost || r.buried[id]
+		r.known[id] = true
+	}
 	twice := r.double > 0 && r.rng.Float64() < r.double
 	r.packets++
 	r.bytes += len(p.Data)

@@ -37,7 +37,7 @@ func TestUnknownTargets(t *testing.T) {
 // Sends, calls, route changes and frames of one sender arrive in their order.
 func TestOrder(t *testing.T) {
 	pair(t, func(w *world, a, b *testNode) {
-		w.router.set(func(r *router) { r.loss, r.jitter, r.dup = 0.05, 20*time.Millisecond, 0.05 })
+		w.net.Faults(0.05, 0.05, 20*time.Millisecond)
 	}, func(_ *world, a, b *testNode) {
 		a.wantStates(5*time.Second, "b online")
 		var want []string
@@ -71,13 +71,13 @@ func TestFrames(t *testing.T) {
 		}
 		// They pass a suspect in both directions.
 		b.c.Pause(7 * time.Second)
-		w.router.set(func(r *router) { r.down[b.addr] = true })
+		w.net.Down(b.addr, true)
 		time.Sleep(6500 * time.Millisecond)
 		a.wantStates(0, "b suspect")
 		if err := a.c.SendFrame("b", wire.KindPush, []byte("late")); err != nil {
 			t.Errorf("a frame to a suspect: %v", err)
 		}
-		w.router.set(func(r *router) { delete(r.down, b.addr) })
+		w.net.Down(b.addr, false)
 		a.wantStates(3*time.Second, "b online")
 		time.Sleep(time.Second)
 		if want := []string{"a ingress hello", "a push late"}; !slices.Equal(b.services().framed(), want) {
@@ -260,7 +260,7 @@ func TestLastWordsArrive(t *testing.T) {
 			defer w.close()
 			a, b := w.start("a", 1, 2), w.start("b", 2)
 			a.wantStates(time.Second, "b online")
-			w.router.set(func(r *router) { r.loss, r.jitter = 0.05, 20*time.Millisecond })
+			w.net.Faults(0.05, 0, 20*time.Millisecond)
 			for i := range 200 {
 				_ = a.c.Send(&shield.Envelope{Target: shield.Handle{Node: "b", Epoch: b.c.Epoch(), ID: 1}, Method: fmt.Sprint(i), Args: make([]byte, 500)})
 			}
@@ -313,9 +313,9 @@ func TestStopAnyMoment(t *testing.T) {
 			b := w.make("b", 2, 1, 9)
 			b.cfg.Discovery = &slowDiscovery{}
 			done := make(chan error, 1)
-			stop := time.Duration(w.router.rng.Int64N(int64(30 * time.Millisecond)))
+			stop := time.Duration(w.rng.Int64N(int64(30 * time.Millisecond)))
 			if i%5 == 0 {
-				stop = time.Duration(w.router.rng.Int64N(int64(3 * time.Second)))
+				stop = time.Duration(w.rng.Int64N(int64(3 * time.Second)))
 			}
 			b.prepare()
 			go func() { done <- b.c.Start(context.Background()) }()

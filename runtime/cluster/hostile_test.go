@@ -323,11 +323,10 @@ func TestBigTable(t *testing.T) {
 		b.wantResolve(5*time.Second, "a", "room.19999", n)
 		idle := func() int {
 			time.Sleep(30 * time.Second)
-			w.router.set(func(r *router) { r.bytes = 0 })
+			_, before := w.net.Traffic()
 			time.Sleep(time.Minute)
-			var bytes int
-			w.router.set(func(r *router) { bytes = r.bytes })
-			return bytes
+			_, after := w.net.Traffic()
+			return after - before
 		}
 		full := idle()
 		c := w.start("c", 3, 1)
@@ -376,11 +375,11 @@ func TestPause(t *testing.T) {
 	pair(t, func(_ *world, a, b *testNode) { a.cfg.Peers = []string{b.addr} }, func(w *world, a, b *testNode) {
 		a.wantStates(time.Second, "b online")
 		time.Sleep(3 * time.Second)
-		w.router.set(func(r *router) { r.down[a.addr] = true })
+		w.net.Down(a.addr, true)
 		a.c.Pause(30 * time.Second)
 		time.Sleep(30 * time.Second)
 		b.wantStates(0, "a offline")
-		w.router.set(func(r *router) { delete(r.down, a.addr) })
+		w.net.Down(a.addr, false)
 		b.wantStates(2500*time.Millisecond, "a online")
 		time.Sleep(20 * time.Second)
 		if got := a.events(); len(got) != 1 {
@@ -403,7 +402,7 @@ func TestLossOnly(t *testing.T) {
 			defer w.close()
 			a, b := w.start("a", 1, 2), w.start("b", 2, 1)
 			a.wantStates(time.Second, "b online")
-			w.router.set(func(r *router) { r.loss, r.jitter = 0.2, 50*time.Millisecond })
+			w.net.Faults(0.2, 0, 50*time.Millisecond)
 			time.Sleep(5 * time.Minute)
 			if got := append(a.events(), b.events()...); len(got) != 2 {
 				t.Errorf("seed %d: with 20%% loss: %q", seed, got)

@@ -176,7 +176,7 @@ func TestCutAndHeal(t *testing.T) {
 			w.cut(a, b, false)
 			time.Sleep(d)
 			b.c.Publish("during", shield.ServiceID(d))
-			w.heal()
+			w.net.HealAll()
 			a.wantStates(2*time.Second+100*time.Millisecond, "b online")
 			b.wantStates(2*time.Second+100*time.Millisecond, "a online")
 			a.wantResolve(100*time.Millisecond, "b", "during", shield.ServiceID(d))
@@ -222,7 +222,7 @@ func TestDeadLinkIsReplaced(t *testing.T) {
 		b := w.start("b", 2)
 		a.wantStates(time.Second, "b online")
 		time.Sleep(3 * time.Second)
-		w.router.set(func(r *router) { r.buried, r.known = r.known, map[string]bool{} })
+		w.net.Bury()
 		time.Sleep(9 * time.Second)
 		a.wantStates(4*time.Second, "b online")
 		b.wantStates(time.Second, "a online")
@@ -254,7 +254,7 @@ func TestOneWayCut(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		b.wantStates(0, "a offline")
 		a.wantStates(0, "b offline")
-		w.heal()
+		w.net.HealAll()
 		a.wantStates(3*time.Second, "b online")
 		b.wantStates(100*time.Millisecond, "a online")
 	})
@@ -319,7 +319,7 @@ func TestDeadHolderIsReplaced(t *testing.T) {
 		b := w.start("b", 2, 1)
 		a.wantStates(time.Second, "b online")
 		first := b.c.Epoch()
-		w.router.set(func(r *router) { r.down[b.addr] = true })
+		w.net.Down(b.addr, true)
 		time.Sleep(time.Millisecond)
 		b2 := w.make("b", 3, 1)
 		begin := time.Now()
@@ -334,7 +334,7 @@ func TestDeadHolderIsReplaced(t *testing.T) {
 			t.Errorf("a sees %+v", got)
 		}
 		// The old holder comes back, and ends when it is told.
-		w.router.set(func(r *router) { delete(r.down, b.addr) })
+		w.net.Down(b.addr, false)
 		time.Sleep(5 * time.Second)
 		var dup *cluster.DuplicateError
 		if !errors.As(b.c.Err(), &dup) {
@@ -370,7 +370,7 @@ func TestSimultaneousDials(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, seed)
 			defer w.close()
-			w.router.set(func(r *router) { r.jitter = 10 * time.Millisecond })
+			w.net.Faults(0, 0, 10*time.Millisecond)
 			a := w.make("a", 1, 2)
 			b := w.make("b", 2, 1)
 			errs := make(chan error, 2)

@@ -56,8 +56,8 @@ func runSim(t *testing.T, seed uint64) {
 	})
 }
 
-// sim is one history.
-type sim struct {
+// history is one run of the simulator.
+type history struct {
 	w       *world
 	seed    uint64
 	rng     *rand.Rand
@@ -66,6 +66,8 @@ type sim struct {
 	stop    chan struct{}
 	work    sync.WaitGroup
 	settled atomic.Bool
+	double  float64 // rate of packets that come twice
+	jitter  time.Duration
 
 	mu     sync.Mutex
 	trace  []string
@@ -88,8 +90,8 @@ type slot struct {
 func (sl *slot) Load() (shield.NodeEpoch, error) { return sl.last, nil }
 func (sl *slot) Save(e shield.NodeEpoch) error   { sl.last = e; return nil }
 
-func newSim(t *testing.T, seed uint64) *sim {
-	s := &sim{
+func newSim(t *testing.T, seed uint64) *history {
+	s := &history{
 		w: newWorld(t, seed), seed: seed, rng: rand.New(rand.NewPCG(seed, 99)), begin: time.Now(), stop: make(chan struct{}),
 		truth: map[shield.NodeID]map[shield.NodeEpoch]map[shield.ServiceID]shield.Name{},
 	}
@@ -111,17 +113,16 @@ func newSim(t *testing.T, seed uint64) *sim {
 			}
 		}
 	}
-	s.w.router.set(func(r *router) {
-		r.latency = time.Duration(s.rng.IntN(20)) * time.Millisecond
-		r.jitter = time.Duration(1+s.rng.IntN(30)) * time.Millisecond
-		r.loss = []float64{0, 0, 0.01, 0.05}[s.rng.IntN(4)]
-		r.dup = []float64{0, 0.02}[s.rng.IntN(2)]
-	})
+	s.w.net.Latency(time.Duration(s.rng.IntN(20)) * time.Millisecond)
+	s.jitter = time.Duration(1+s.rng.IntN(30)) * time.Millisecond
+	loss := []float64{0, 0, 0.01, 0.05}[s.rng.IntN(4)]
+	s.double = []float64{0, 0.02}[s.rng.IntN(2)]
+	s.w.net.Faults(loss, s.double, s.jitter)
 	return s
 }
 
 // run is the history: a start, a troubled time, a quiet time, and the end.
-func (s *sim) run() {
+func (s *history) run() {
 	defer s.end()
 	for _, sl := range s.slots {
 		s.start(sl)
@@ -136,8 +137,8 @@ func (s *sim) run() {
 		}
 	}
 	s.note("quiet")
-	s.w.heal()
-	s.w.router.set(func(r *router) { r.loss, r.dup = 0, 0 })
+	s.w.net.HealAll()
+	s.w.net.Faults(0, 0, s.jitter)
 	for _, sl := range s.slots {
 		if sl.node == nil {
 			s.start(sl)
@@ -152,7 +153,7 @@ func (s *sim) run() {
 }
 
 // end stops the work before the nodes.
-func (s *sim) end() {
+func (s *history) end() {
 	close(s.stop)
 	for _, sl := range s.slots {
 		if sl.node != nil {
@@ -163,7 +164,7 @@ func (s *sim) end() {
 }
 
 // fault does one random thing to the world.
-func (s *sim) fault() {
+func (s *history) fault() {
 	sl := s.slots[s.rng.IntN(len(s.slots))]
 	other := s.slots[s.rng.IntN(len(s.slots))]
 	d := time.Duration(s.rng.IntN(15000)) * time.Millisecond
@@ -189,18 +190,17 @@ func (s *sim) fault() {
 	case kind < 6 && other != sl:
 		oneWay := s.rng.IntN(2) == 0
 		s.note("cut %s %s one way: %v for %v", sl.id, other.id, oneWay, d)
-		s.w.router.set(func(r *router) {
-			a, b := addrOf(sl.host), addrOf(other.host)
-			r.cut[[2]string{a, b}] = true
-			r.cut[[2]string{b, a}] = r.cut[[2]string{b, a}] || !oneWay
-		})
+		s.w.net.Cut(addrOf(sl.host), addrOf(other.host))
+		if !oneWay {
+			s.w.net.Cut(addrOf(other.host), addrOf(sl.host))
+		}
 	case kind < 8:
 		s.note("heal")
-		s.w.heal()
+		s.w.net.HealAll()
 	case kind == 8:
 		loss := s.rng.Float64() * 0.3
 		s.note("loss %.2f", loss)
-		s.w.router.set(func(r *router) { r.loss = loss })
+		s.w.net.Faults(loss, s.double, s.jitter)
 	default:
 		sl.clock = time.Duration(s.rng.IntN(7200)-3600) * time.Second
 		s.note("clock of %s jumps by %v", sl.id, sl.clock)
@@ -209,19 +209,19 @@ func (s *sim) fault() {
 
 // pause freezes a node as SIGSTOP does: its owner does not run, its packets
 // neither come nor go.
-func (s *sim) pause(sl *slot, d time.Duration) {
+func (s *history) pause(sl *slot, d time.Duration) {
 	s.note("pause %s for %v", sl.id, d)
 	n := sl.node
 	n.paused.Store(true)
-	s.w.router.set(func(r *router) { r.down[n.addr] = true })
+	s.w.net.Down(n.addr, true)
 	n.c.Pause(d)
 	time.Sleep(d)
-	s.w.router.set(func(r *router) { delete(r.down, n.addr) })
+	s.w.net.Down(n.addr, false)
 	n.paused.Store(false)
 	s.note("%s goes on", sl.id)
 }
 
-func (s *sim) start(sl *slot) {
+func (s *history) start(sl *slot) {
 	n := s.newNode(sl)
 	s.note("start %s epoch %v peers %v", sl.id, n.cfg.Epoch, sl.peers)
 	sl.node = n
@@ -236,7 +236,7 @@ func (s *sim) start(sl *slot) {
 }
 
 // watch checks, all the time, what must hold at every moment.
-func (s *sim) watch() {
+func (s *history) watch() {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -257,7 +257,7 @@ func (s *sim) watch() {
 }
 
 // wantAgreement checks that every view is the truth.
-func (s *sim) wantAgreement() {
+func (s *history) wantAgreement() {
 	for _, sl := range s.slots {
 		if err := sl.node.c.Err(); err != nil {
 			s.breaks("%s ended: %v", sl.id, err)
@@ -291,27 +291,27 @@ func (s *sim) wantAgreement() {
 	}
 }
 
-func (s *sim) note(format string, args ...any) {
+func (s *history) note(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.trace = append(s.trace, fmt.Sprintf("%9.3fs ", time.Since(s.begin).Seconds())+fmt.Sprintf(format, args...))
 }
 
-func (s *sim) breaks(format string, args ...any) {
+func (s *history) breaks(format string, args ...any) {
 	s.note("BREACH "+format, args...)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.breach = append(s.breach, fmt.Sprintf(format, args...))
 }
 
-func (s *sim) broken() bool {
+func (s *history) broken() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.breach) > 0
 }
 
 // story is what happened, up to the first breach and a little after.
-func (s *sim) story() string {
+func (s *history) story() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	lines := s.trace

@@ -19,7 +19,7 @@ import (
 // what reaches them.
 type simNode struct {
 	*testNode
-	s      *sim
+	s      *history
 	ctx    context.Context
 	halt   context.CancelFunc // ends its work, before the node itself ends
 	seed   uint64
@@ -35,7 +35,7 @@ type simNode struct {
 	pending   map[*simCall]struct{}
 }
 
-func (s *sim) newNode(sl *slot) *simNode {
+func (s *history) newNode(sl *slot) *simNode {
 	base := s.w.make(string(sl.id), sl.host, sl.peers...)
 	n := &simNode{
 		testNode: base, s: s, seed: s.rng.Uint64(),
@@ -102,7 +102,7 @@ func (n *simNode) publishSome() {
 }
 
 // publish notes the truth before anybody can learn of it.
-func (s *sim) publish(n *simNode, name shield.Name, id shield.ServiceID) {
+func (s *history) publish(n *simNode, name shield.Name, id shield.ServiceID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	epochs := s.truth[n.id]
@@ -116,7 +116,7 @@ func (s *sim) publish(n *simNode, name shield.Name, id shield.ServiceID) {
 	epochs[n.cfg.Epoch][id] = name
 }
 
-func (s *sim) isTrue(h shield.Handle, name shield.Name) bool {
+func (s *history) isTrue(h shield.Handle, name shield.Name) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.truth[h.Node][h.Epoch][h.ID] == name

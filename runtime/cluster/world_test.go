@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quic-go/quic-go/testutils/simnet"
 	"go.uber.org/goleak"
 
+	"shield/internal/sim"
 	"shield/runtime/cluster"
 	"shield/runtime/shield"
 	"shield/runtime/transport"
@@ -35,96 +35,25 @@ func TestMain(m *testing.M) {
 // world is a simulated network with nodes on it. It lives inside one synctest
 // bubble: all time in it is virtual.
 type world struct {
-	t      testing.TB
-	router *router
-	token  string
-	mu     sync.Mutex
-	links  []*simnet.SimulatedLink
-	nodes  []*testNode
+	t     testing.TB
+	net   *sim.Network
+	rng   *rand.Rand
+	token string
+	mu    sync.Mutex
+	nodes []*testNode
 }
 
 func newWorld(t testing.TB, seed uint64) *world {
-	return &world{t: t, token: "0123456789abcdef", router: &router{
-		rng: rand.New(rand.NewPCG(seed, 2)), known: map[string]bool{}, cut: map[[2]string]bool{}, down: map[string]bool{}, latency: 2 * time.Millisecond}}
-}
-
-// router decides what becomes of every packet.
-type router struct {
-	simnet.PerfectRouter
-	mu      sync.Mutex
-	rng     *rand.Rand
-	cut     map[[2]string]bool // from, to
-	down    map[string]bool
-	loss    float64
-	dup     float64
-	jitter  time.Duration
-	latency time.Duration
-	packets int
-	bytes   int
-	// known are the connection ids that packets were sent to; once buried, their
-	// packets vanish: those connections are dead and nobody is told.
-	known  map[string]bool
-	buried map[string]bool
-}
-
-// connectionID is where a packet after the handshake goes.
-func connectionID(p []byte) string {
-	if len(p) < 9 || p[0]&0x80 != 0 {
-		return ""
-	}
-	return string(p[1:9])
-}
-
-func (r *router) SendPacket(p simnet.Packet) error {
-	r.mu.Lock()
-	from, to := p.From.String(), p.To.String()
-	drop := r.cut[[2]string{from, to}] || r.down[from] || r.down[to] || r.loss > 0 && r.rng.Float64() < r.loss
-	if id := connectionID(p.Data); id != "" {
-		drop = drop || r.buried[id]
-		r.known[id] = true
-	}
-	twice := r.dup > 0 && r.rng.Float64() < r.dup
-	r.packets++
-	r.bytes += len(p.Data)
-	r.mu.Unlock()
-	if drop {
-		return nil
-	}
-	if twice {
-		q := p
-		q.Data = bytes.Clone(p.Data)
-		_ = r.PerfectRouter.SendPacket(q)
-	}
-	_ = r.PerfectRouter.SendPacket(p) // an unknown destination is a machine that is off
-	return nil
-}
-
-func (r *router) delay(simnet.Packet) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	d := r.latency
-	if r.jitter > 0 {
-		d += time.Duration(r.rng.Int64N(int64(r.jitter)))
-	}
-	return d
-}
-
-func (r *router) set(fn func(*router)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	fn(r)
+	return &world{t: t, net: sim.New(seed, 2*time.Millisecond), rng: rand.New(rand.NewPCG(seed, 2)), token: "0123456789abcdef"}
 }
 
 // endpoint puts a socket at addr onto the network.
-func (w *world) endpoint(addr string) *simnet.SimConn {
-	u := net.UDPAddrFromAddrPort(mustAddr(addr))
-	link := &simnet.SimulatedLink{LatencyFunc: w.router.delay, UploadPacket: w.router}
-	conn := simnet.NewBlockingSimConn(u, link)
-	link.Start()
-	w.router.AddNode(u, link) // only now: packets wait for this address
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.links = append(w.links, link)
+func (w *world) endpoint(addr string) net.PacketConn {
+	w.t.Helper()
+	conn, err := w.net.Listen(addr)
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	return conn
 }
 
@@ -225,13 +154,13 @@ func (w *world) start(id string, host int, peers ...int) *testNode {
 
 // crash ends a node as kill -9 does: not one packet tells of it.
 func (n *testNode) crash() {
-	n.w.router.set(func(r *router) { r.down[n.addr] = true })
+	n.w.net.Down(n.addr, true)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = n.c.Close(ctx)
 	n.dead = true
-	time.Sleep(time.Microsecond) // until the router has swallowed the last packet
-	n.w.router.set(func(r *router) { delete(r.down, n.addr) })
+	time.Sleep(time.Microsecond) // until the network has swallowed the last packet
+	n.w.net.Down(n.addr, false)
 }
 
 func (n *testNode) stop() {
@@ -268,22 +197,14 @@ func (w *world) close() {
 		wg.Go(n.stop)
 	}
 	wg.Wait()
-	for _, l := range w.links {
-		_ = l.Close()
-	}
+	w.net.Close()
 }
 
 func (w *world) cut(a, b *testNode, oneWay bool) {
-	w.router.set(func(r *router) {
-		r.cut[[2]string{a.addr, b.addr}] = true
-		if !oneWay {
-			r.cut[[2]string{b.addr, a.addr}] = true
-		}
-	})
-}
-
-func (w *world) heal() {
-	w.router.set(func(r *router) { clear(r.cut) })
+	w.net.Cut(a.addr, b.addr)
+	if !oneWay {
+		w.net.Cut(b.addr, a.addr)
+	}
 }
 
 // sees is how n sees the node id.
@@ -462,6 +383,4 @@ func (b *logBuffer) count(text string) int { return strings.Count(b.String(), te
 
 func addrOf(host int) string { return fmt.Sprintf("10.0.0.%d:9000", host) }
 
-func mustAddr(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
-
-func mustUDP(s string) *net.UDPAddr { return net.UDPAddrFromAddrPort(mustAddr(s)) }
+func mustUDP(s string) *net.UDPAddr { return net.UDPAddrFromAddrPort(netip.MustParseAddrPort(s)) }

@@ -111,14 +111,14 @@ func (s *serving) end(srv *devserver.Server) error {
 	if !s.quiet {
 		fmt.Fprintln(s.io.Err, s.io.PaintErr(Faint, "stopping: services finish what they do (Ctrl-C again ends at once)"))
 	}
-	dctx, cancel := context.WithTimeout(context.Background(), drain)
+	all, cancelAll := context.WithTimeout(context.Background(), drain+stop)
+	defer cancelAll()
+	dctx, cancel := context.WithTimeout(all, drain)
 	defer cancel()
 	if err := srv.DrainAll(dctx); err != nil && !s.quiet {
 		fmt.Fprintf(s.io.Err, "stopping: not everything finished in %v: %v\n", drain, err)
 	}
-	sctx, cancelStop := context.WithTimeout(context.Background(), stop)
-	defer cancelStop()
-	if err := srv.Stop(sctx); err != nil {
+	if err := srv.Stop(all); err != nil {
 		return fmt.Errorf("stop: %w", err)
 	}
 	return nil

@@ -233,9 +233,13 @@ func (n *Node) stop(ctx context.Context) error {
 		n.info.Wait()
 	}
 	var errs []error
+	// Clients get half of the time to hear why they are sent away; the rest is for
+	// what comes after them.
+	polite, cancel := halfOf(ctx)
 	for _, g := range n.gateways {
-		errs = append(errs, g.Close(ctx))
+		errs = append(errs, g.Close(polite))
 	}
+	cancel()
 	if n.services != nil {
 		errs = append(errs, n.services.Stop(ctx))
 	}
@@ -243,6 +247,14 @@ func (n *Node) stop(ctx context.Context) error {
 		errs = append(errs, n.cluster.Close(ctx))
 	}
 	return errors.Join(errs...)
+}
+
+// halfOf gives a context that ends in half the time that ctx has left.
+func halfOf(ctx context.Context) (context.Context, context.CancelFunc) {
+	if d, ok := ctx.Deadline(); ok {
+		return context.WithTimeout(ctx, time.Until(d)/2)
+	}
+	return context.WithCancel(ctx)
 }
 
 // Kill ends the node as a crash would be seen from outside: its socket is gone

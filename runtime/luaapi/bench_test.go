@@ -154,3 +154,20 @@ func BenchmarkStartService(b *testing.B) {
 	runtime.ReadMemStats(&after)
 	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(b.N), "heap-B/service")
 }
+
+// The first call to each of b.N services that have never run since on_init: cold
+// tables, cold names, no stack. With -benchtime 100000x the bar of issue 3.
+func BenchmarkFirstCall(b *testing.B) {
+	n := benchNode(b, scripts{"s.lua": handlers40(), "a.lua": `
+local M = {}
+local call = shield.call
+function M.go(ctx, n) for i = 1, n do assert(call("s." .. i, "handler_7", 1, 2)) end end
+return M`})
+	n.start(service.Spec{Name: "s", Script: "s.lua", Instances: max(b.N, 2)},
+		service.Spec{Name: "a", Script: "a.lua", Instances: 1, Limits: service.Limits{MaxHandler: benchLimits}})
+	runtime.GC()
+	measure(b, func() { n.run(b, "a", "go", b.N) })
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	b.ReportMetric(float64(m.Sys)/(1<<20), "MiB-of-process")
+}

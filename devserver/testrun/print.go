@@ -111,8 +111,28 @@ func (p *Printer) failure(f *Failure) {
 		p.labelled("trace:    ", f.Trace, p.Faint)
 	}
 	if f.Stacks != "" {
-		p.block("          ", "goroutines:\n"+f.Stacks)
+		p.block("          ", telling(f.Stacks))
 	}
+}
+
+// telling picks the goroutines out of all stacks that say where a file hangs: its
+// own, and those that run. With --json there are all.
+func telling(stacks string) string {
+	const most, lines = 3, 14
+	var picked []string
+	all := strings.Split(strings.TrimSpace(stacks), "\n\n")
+	for _, g := range all {
+		head, _, _ := strings.Cut(g, "\n")
+		own := strings.Contains(g, "testrun.(*runner)") || strings.Contains(head, "[runnable") || strings.Contains(head, "[running")
+		if !own || strings.Contains(g, "testrun.(*guard)") || len(picked) == most {
+			continue
+		}
+		if l := strings.Split(g, "\n"); len(l) > lines {
+			g = strings.Join(l[:lines], "\n") + "\n..."
+		}
+		picked = append(picked, g)
+	}
+	return fmt.Sprintf("%d goroutines were there (all of them with --json), among them:\n\n%s", len(all), strings.Join(picked, "\n\n"))
 }
 
 func (p *Printer) block(indent, text string) {

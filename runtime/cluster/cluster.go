@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -316,6 +317,8 @@ func (c *Cluster) conns() []*conn {
 		}
 		p.mu.RUnlock()
 	}
+	// In one order every time, so that a run can be repeated.
+	slices.SortFunc(out, func(a, b *conn) int { return strings.Compare(string(a.peer.id), string(b.peer.id)) })
 	return out
 }
 

@@ -144,6 +144,11 @@ func (l *link) Read(s cluster.Stream) (wire.Kind, []byte, error) {
 	}
 	st := &l.streams[s]
 	for {
+		select {
+		case <-l.done:
+			return 0, nil, l.err
+		default:
+		}
 		wait, changed := l.ready(st)
 		if wait == 0 {
 			l.t.net.cfg.Turn(st.who)
@@ -166,11 +171,6 @@ func (l *link) Read(s cluster.Stream) (wire.Kind, []byte, error) {
 		}
 		if timer != nil {
 			timer.Stop()
-		}
-		select {
-		case <-l.done:
-			return 0, nil, l.err
-		default:
 		}
 	}
 }
@@ -247,6 +247,7 @@ func (l *link) Close(reason string) {
 		return // the packet that says so is lost
 	}
 	time.AfterFunc(l.Stats().RTT/2, func() {
+		l.t.net.cfg.Turn("end of " + l.far.streams[cluster.Control].who)
 		l.far.finish(errors.New("closed by the peer: " + reason))
 	})
 }

@@ -17,8 +17,8 @@ import (
 // The simulator runs real nodes on real QUIC over a simulated network, in
 // virtual time, through a random history that one seed fixes: crashes and
 // restarts on the same port, stops, pauses, cuts (also one-way), loss, delay,
-// reordering, duplicated packets, clocks that jump, while services call each
-// other, register and unregister. Every promise is checked as it runs.
+// reordering, duplicated packets, full queues, clocks that jump, while services
+// call each other, register and unregister. Every promise is checked as it runs.
 //
 //	go test ./runtime/cluster -run Sim -seeds 10000
 //	go test ./runtime/cluster -run Sim -seed 17 -count 50
@@ -143,6 +143,7 @@ func (s *history) run() {
 		if sl.node == nil {
 			s.start(sl)
 		}
+		sl.node.narrow.until(time.Now())
 	}
 	// The longest pause, the redial delay, and the heartbeats that end a verdict
 	// by time-out.
@@ -168,7 +169,7 @@ func (s *history) fault() {
 	sl := s.slots[s.rng.IntN(len(s.slots))]
 	other := s.slots[s.rng.IntN(len(s.slots))]
 	d := time.Duration(s.rng.IntN(15000)) * time.Millisecond
-	switch kind := s.rng.IntN(10); {
+	switch kind := s.rng.IntN(11); {
 	case sl.node == nil:
 		s.start(sl)
 	case kind < 2:
@@ -197,6 +198,9 @@ func (s *history) fault() {
 	case kind < 8:
 		s.note("heal")
 		s.w.net.HealAll()
+	case kind == 9:
+		s.note("nobody reads what %s writes for %v", sl.id, d)
+		sl.node.narrow.until(time.Now().Add(d))
 	case kind == 8:
 		loss := s.rng.Float64() * 0.3
 		s.note("loss %.2f", loss)

@@ -33,6 +33,8 @@ type simNode struct {
 	seen      map[shield.NodeID]shield.NodeEpoch // highest epoch in this node's view
 	offline   map[shield.NodeID]time.Time        // since when
 	pending   map[*simCall]struct{}
+	old       []shield.Handle // that were good once
+	narrow    narrow
 }
 
 func (s *history) newNode(sl *slot) *simNode {
@@ -52,10 +54,16 @@ func (s *history) newNode(sl *slot) *simNode {
 	base.cfg.Epoch = epoch
 	base.local, base.cfg.Local = n, n
 	base.cfg.OnEvent = n.onEvent
+	base.wrap = func(t cluster.Transport) cluster.Transport { return narrowTransport{t, &n.narrow} }
 	// Ids of different starts never meet, so that a stale table shows.
 	n.nextID = shield.ServiceID(epoch%1e9) << 20
 	return n
 }
+
+// simNames is how many names each node publishes at most.
+const simNames = 6
+
+func simName(i int) shield.Name { return shield.Name(fmt.Sprintf("s%d", i)) }
 
 func (n *simNode) onEvent(e cluster.Event) {
 	n.s.note("%s: %s %s > %s: %s", n.id, e.Node, e.From, e.To, e.Reason)
@@ -83,7 +91,7 @@ func (n *simNode) pauseFor(d time.Duration) bool {
 func (n *simNode) publishSome() {
 	rng := rand.New(rand.NewPCG(n.seed, 1))
 	for !n.s.settled.Load() {
-		name := shield.Name(fmt.Sprintf("s%d", rng.IntN(6)))
+		name := simName(rng.IntN(simNames))
 		n.mu.Lock()
 		if _, ok := n.published[name]; ok && rng.IntN(2) == 0 {
 			delete(n.published, name)
@@ -120,6 +128,15 @@ func (s *history) isTrue(h shield.Handle, name shield.Name) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.truth[h.Node][h.Epoch][h.ID] == name
+}
+
+// hasBeen reports whether the service of h was ever published by the start of the
+// node that h names.
+func (s *history) hasBeen(h shield.Handle) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.truth[h.Node][h.Epoch][h.ID]
+	return ok
 }
 
 func (n *simNode) names() map[shield.Name]shield.ServiceID {
@@ -168,7 +185,7 @@ func (n *simNode) callOthers() {
 			continue
 		}
 		to := n.s.slots[rng.IntN(len(n.s.slots))].id
-		name := shield.Name(fmt.Sprintf("s%d", rng.IntN(6)))
+		name := simName(rng.IntN(simNames))
 		if to == n.id {
 			continue
 		}
@@ -180,6 +197,12 @@ func (n *simNode) callOthers() {
 		if !n.s.isTrue(h, name) {
 			n.s.breaks("%s resolved %s:%s to %v epoch %v, which was never published there", n.id, to, name, h, h.Epoch)
 		}
+		// Now and then with a handle that was kept, over restarts of its node.
+		if len(n.old) == keptHandles {
+			n.old[rng.IntN(keptHandles)], h = h, n.old[rng.IntN(keptHandles)]
+		} else {
+			n.old = append(n.old, h)
+		}
 		if rng.IntN(3) == 0 {
 			n.send(h)
 			continue
@@ -188,8 +211,11 @@ func (n *simNode) callOthers() {
 	}
 }
 
+// keptHandles is how many handles a node holds on to.
+const keptHandles = 8
+
 func (n *simNode) mustBeExpected(what string, err error) {
-	for _, c := range []shield.Code{shield.NodeNotFound, shield.NodeOffline, shield.NodeSuspect, shield.NodeRemoved, shield.ServiceNotFound, shield.ServiceDead} {
+	for _, c := range []shield.Code{shield.NodeNotFound, shield.NodeOffline, shield.NodeSuspect, shield.NodeRemoved, shield.ServiceNotFound, shield.ServiceDead, shield.MailboxFull} {
 		if errors.Is(err, c) {
 			return
 		}
@@ -242,6 +268,9 @@ func (n *simNode) Deliver(e *shield.Envelope, reply shield.Replier) {
 	if e.Target.Node != n.id || e.Target.Epoch != n.cfg.Epoch {
 		n.s.breaks("%s epoch %v was handed an envelope for %v epoch %v", n.id, n.cfg.Epoch, e.Target, e.Target.Epoch)
 	}
+	if !n.s.hasBeen(e.Target) {
+		n.s.breaks("%s epoch %v was handed an envelope for service %d, which this start never had", n.id, n.cfg.Epoch, e.Target.ID)
+	}
 	if reply == nil {
 		key := fmt.Sprintf("%s %v", e.Source.Node, e.Source.Epoch)
 		seq := binary.BigEndian.Uint64(e.Args)
@@ -281,6 +310,11 @@ func (n *simNode) checkView() {
 		}
 		n.seen[row.Node] = row.Epoch
 	}
+	for _, p := range n.c.Published(func(shield.Name) bool { return true }) {
+		if !n.s.isTrue(p.Handle, p.Name) {
+			n.s.breaks("%s takes %s:%s for %v epoch %v, which was never published there", n.id, p.Node, p.Name, p.Handle, p.Handle.Epoch)
+		}
+	}
 	if n.paused.Load() {
 		return
 	}
@@ -293,4 +327,43 @@ func (n *simNode) checkView() {
 	if err := n.c.Err(); err != nil {
 		n.s.breaks("%s ended: %v", n.id, err)
 	}
+}
+
+// narrow makes the data queues of a node's links refuse what is put into them,
+// as they do when no peer reads.
+type narrow struct{ end atomic.Int64 }
+
+func (w *narrow) until(t time.Time) { w.end.Store(t.UnixNano()) }
+func (w *narrow) full() bool        { return time.Now().UnixNano() < w.end.Load() }
+
+type narrowTransport struct {
+	cluster.Transport
+	narrow *narrow
+}
+
+func (t narrowTransport) Dial(ctx context.Context, addr string) (cluster.Link, error) {
+	return t.narrower(t.Transport.Dial(ctx, addr))
+}
+
+func (t narrowTransport) Accept(ctx context.Context) (cluster.Link, error) {
+	return t.narrower(t.Transport.Accept(ctx))
+}
+
+func (t narrowTransport) narrower(l cluster.Link, err error) (cluster.Link, error) {
+	if err != nil {
+		return nil, err
+	}
+	return narrowLink{l, t.narrow}, nil
+}
+
+type narrowLink struct {
+	cluster.Link
+	narrow *narrow
+}
+
+func (l narrowLink) Write(s cluster.Stream, frames []byte) error {
+	if s == cluster.Data && l.narrow.full() {
+		return fmt.Errorf("%w: nobody reads", cluster.ErrQueueFull)
+	}
+	return l.Link.Write(s, frames)
 }

@@ -65,6 +65,7 @@ type testNode struct {
 	cfg     cluster.Config
 	c       *cluster.Cluster
 	local   localEnd
+	wrap    func(cluster.Transport) cluster.Transport // nil = as it is
 	log     *logBuffer
 	dead    bool
 	mu      sync.Mutex
@@ -133,6 +134,9 @@ func (n *testNode) prepare() {
 		n.w.t.Fatal(err)
 	}
 	n.cfg.Transport = tr
+	if n.wrap != nil {
+		n.cfg.Transport = n.wrap(tr)
+	}
 	n.c, err = cluster.New(n.cfg)
 	if err != nil {
 		n.w.t.Fatal(err)

@@ -88,22 +88,27 @@ func (s *Server) Methods(ctx context.Context, id shield.NodeID, name shield.Name
 // Drain takes one node out of service: routing first, then its services finish,
 // then it ends.
 func (s *Server) Drain(ctx context.Context, r control.DrainRequest) (shield.NodeRow, error) {
-	m, err := s.member(r.Node)
+	return s.drainNode(ctx, r.Node, "drain")
+}
+
+// drainNode drains and ends a node; verb is what the caller asked for.
+func (s *Server) drainNode(ctx context.Context, id shield.NodeID, verb string) (shield.NodeRow, error) {
+	m, err := s.member(id)
 	if err != nil {
 		return shield.NodeRow{}, err
 	}
 	n, ok := m.running()
 	if !ok {
-		return shield.NodeRow{}, shield.Errorf(shield.NodeOffline, "drain %s: it is stopped already", r.Node)
+		return shield.NodeRow{}, shield.Errorf(shield.NodeOffline, "%s %s: it is stopped already; start it with `shield restart %s`", verb, id, id)
 	}
 	if n.Intent() == shield.Draining {
-		return shield.NodeRow{}, shield.Errorf(shield.RuntimeStopping, "drain %s: it is draining already", r.Node)
+		return shield.NodeRow{}, shield.Errorf(shield.RuntimeStopping, "%s %s: it is draining already", verb, id)
 	}
 	drain, stop := s.Budget()
 	dctx, cancel := context.WithTimeout(ctx, drain)
 	defer cancel()
 	if err := m.drain(dctx); err != nil {
-		s.log.Warn("drain cut short", "service", "node", "node", string(r.Node), "err", err)
+		s.log.Warn("drain cut short", "service", "node", "node", string(id), "err", err)
 	}
 	sctx, cancelStop := context.WithTimeout(context.WithoutCancel(ctx), stop)
 	defer cancelStop()
@@ -111,7 +116,7 @@ func (s *Server) Drain(ctx context.Context, r control.DrainRequest) (shield.Node
 		return shield.NodeRow{}, err
 	}
 	s.afterStop(m, "drained")
-	return s.row(r.Node), nil
+	return s.row(id), nil
 }
 
 // Budget is how long draining and stopping may take; in dev nobody waits long.
@@ -145,7 +150,7 @@ func (s *Server) Node(ctx context.Context, r control.NodeRequest) (shield.NodeRo
 	_, stop := s.Budget()
 	switch r.Action {
 	case control.NodeStop:
-		_, err = s.Drain(ctx, control.DrainRequest{Node: r.Node})
+		_, err = s.drainNode(ctx, r.Node, "stop")
 	case control.NodeKill:
 		if err = m.kill(); err == nil {
 			s.afterStop(m, "killed")

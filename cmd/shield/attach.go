@@ -19,7 +19,7 @@ import (
 // controlVerbs makes the verbs that talk to a running project.
 func controlVerbs() []func(io *IO) *cobra.Command {
 	return append([]func(io *IO) *cobra.Command{newStatus, newNodes, newRoutes, newServices, newSessions, newInspect, newWaits, newWhy, newLogs,
-		newCall, newEval, newRepl, newClient, newReload, newWait, newLogLevel, newClock, newDrain}, newNodeActions()...)
+		newCall, newEval, newRepl, newClient, newReload, newWait, newLogLevel, newClock, newKick, newDrain}, newNodeActions()...)
 }
 
 // attach finds the running project. Every verb that talks to one begins here.

@@ -41,10 +41,9 @@ what is saved. Ctrl-C drains and leaves nothing behind; twice ends at once.`,
 			return s.run(cmd.Context())
 		},
 	}
-	cmd.Flags().IntVarP(&nodes, "nodes", "n", 0, "how many nodes (default: dev.nodes of shield.yaml)")
+	cmd.Flags().IntVarP(&nodes, "nodes", "n", 0, "how many nodes, instead of dev.nodes of shield.yaml")
 	cmd.Flags().StringVar(&format, "log", "", "text or json (default: log.format of shield.yaml)")
 	cmd.Flags().BoolVar(&noWatch, "no-watch", false, "do not reload what is saved")
-	cmd.Flags().Lookup("nodes").DefValue = ""
 	return cmd
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -24,7 +25,7 @@ func newExplain(io *IO) *cobra.Command {
 			}
 			info, ok := shield.Code(a[0]).Info()
 			if !ok {
-				if near := shield.Nearest(a[0], codeNames()); near != "" {
+				if near := nearestCode(a[0]); near != "" {
 					return fail(exitUsage, "shield explain "+near, "no error code %q (did you mean %q?)", a[0], near)
 				}
 				return fail(exitUsage, "shield explain", "no error code %q", a[0])
@@ -52,6 +53,17 @@ func codeNames() []string {
 		names = append(names, string(c))
 	}
 	return names
+}
+
+// nearestCode is the code that was meant: one whose last part was given as it
+// is, else the nearest by its letters.
+func nearestCode(s string) string {
+	for _, name := range codeNames() {
+		if strings.HasSuffix(name, "."+s) {
+			return name
+		}
+	}
+	return shield.Nearest(s, codeNames())
 }
 
 func explainAll(io *IO) error {

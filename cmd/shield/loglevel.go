@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -10,6 +12,9 @@ import (
 	"shield/runtime/control/client"
 	"shield/runtime/shield"
 )
+
+// logLevels are the levels, the least important first.
+var logLevels = []string{"debug", "info", "warn", "error"}
 
 func newLogLevel(io *IO) *cobra.Command {
 	var node, service string
@@ -21,6 +26,9 @@ func newLogLevel(io *IO) *cobra.Command {
 		Long:    "LEVEL is debug, info, warn or error. It holds until it is changed again or the process ends.",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: attached(io, func(ctx context.Context, c *client.Client, a []string) error {
+			if !slices.Contains(logLevels, a[0]) {
+				return fail(exitUsage, "shield loglevel debug", "level %q: want %s", a[0], strings.Join(logLevels, ", "))
+			}
 			err := c.SetLogLevel(ctx, control.LogLevelRequest{Level: a[0], Node: shield.NodeID(node), Service: service})
 			if err != nil {
 				return err
@@ -32,7 +40,7 @@ func newLogLevel(io *IO) *cobra.Command {
 			return err
 		}),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return []string{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp
+			return logLevels, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
 	cmd.Flags().StringVar(&node, "node", "", "only on this node")

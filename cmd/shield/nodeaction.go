@@ -15,11 +15,19 @@ import (
 var nodeActions = []struct {
 	action control.NodeAction
 	short  string
+	long   string
 	done   string
 }{
-	{control.NodeStop, "stop a node of shield dev: drain, goodbye, end", "stopped"},
-	{control.NodeKill, "end a node of shield dev as a crash would", "killed"},
-	{control.NodeRestart, "start a node of shield dev again, with a new epoch", "restarted"},
+	{control.NodeStop, "stop a node of shield dev: drain, goodbye, end",
+		`Drains the node as shield drain does, says goodbye to the others, and ends it; shield restart starts
+it again. Only a project under shield dev allows it: a node of shield run is ended by SIGTERM, or by
+shield drain.`, "stopped"},
+	{control.NodeKill, "end a node of shield dev as a crash would",
+		`Ends the node at once: no on_shutdown, no goodbye, clients cut off. The others find out as they would
+after a crash. shield restart starts it again; shield stop is the orderly way.`, "killed"},
+	{control.NodeRestart, "start a node of shield dev again, with a new epoch",
+		`Ends the node if it runs and starts it anew: same id and address, a new epoch, fresh services. What
+they held in memory is gone.`, "restarted"},
 }
 
 // newNodeActions makes one verb for each.
@@ -30,6 +38,7 @@ func newNodeActions() (makers []func(io *IO) *cobra.Command) {
 			cmd := &cobra.Command{
 				Use:     string(na.action) + " NODE",
 				Short:   na.short,
+				Long:    na.long,
 				GroupID: groupAct,
 				Example: "  shield " + string(na.action) + " node-2\n  shield " + string(na.action) + " node-2 --yes",
 				Args:    args(cobra.ExactArgs(1)),

@@ -88,13 +88,22 @@ var epochColumns = []Column[shield.EpochStep]{
 	{Head: "TARGET", Cell: func(r shield.EpochStep) string { return r.Target }},
 }
 
-func newSessionsKick(io *IO) *cobra.Command {
+// newKick is sessions kick under the word that people try first.
+func newKick(io *IO) *cobra.Command {
+	cmd := newKickAs(io, "shield kick")
+	cmd.GroupID = groupAct
+	return cmd
+}
+
+func newSessionsKick(io *IO) *cobra.Command { return newKickAs(io, "shield sessions kick") }
+
+func newKickAs(io *IO, path string) *cobra.Command {
 	var reason string
 	var yes bool
 	cmd := &cobra.Command{
 		Use:     "kick ID",
 		Short:   "close a client's session",
-		Example: "  shield sessions kick s-8f3a\n  shield sessions kick s-8f3a --reason cheating --yes",
+		Example: "  " + path + " s-8f3a\n  " + path + " s-8f3a --reason cheating --yes",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: attached(io, func(ctx context.Context, c *client.Client, a []string) error {
 			row, err := c.Session(ctx, shield.SessionID(a[0]))

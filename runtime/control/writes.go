@@ -43,13 +43,33 @@ func post[Req, Res any](s *Server, mux *http.ServeMux, a Access, name string, do
 		if err == nil {
 			res, about, err = do(r.Context(), req)
 		}
-		s.audit(r, a, name, about, err)
+		s.audit(r, a, name, about, outcome(res, err))
 		if err != nil {
 			fail(w, err)
 			return
 		}
 		writeJSON(w, http.StatusOK, res)
 	})
+}
+
+// outcome is the error of an action, also of one whose answer carries it.
+func outcome(res any, err error) error {
+	if err != nil {
+		return err
+	}
+	switch r := res.(type) {
+	case CallResult:
+		if r.Error != nil {
+			return r.Error.Err()
+		}
+	case ReloadResult:
+		for _, row := range r.Services {
+			if row.Error != nil {
+				return row.Error.Err()
+			}
+		}
+	}
+	return nil
 }
 
 // audit writes who did what. Calls from the developer's own socket are too many

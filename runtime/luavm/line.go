@@ -19,7 +19,17 @@ type Line struct {
 	Proto  *lua.FunctionProto
 	Locals []string // declared outside of any block; see CompileLine
 
-	chunk []ast.Stmt
+	name, text string
+}
+
+// tree parses the line again: the compiler folds constants into the tree it is
+// given, and few ask.
+func (l *Line) tree() []ast.Stmt {
+	chunk, err := parseSource(l.name, l.text)
+	if err != nil {
+		return nil // it was parsed before
+	}
+	return chunk
 }
 
 // Incomplete is the error of a line that is right so far and ends too early.
@@ -47,11 +57,10 @@ func CompileLine(name, source string, keep bool) (*Line, error) {
 			return nil, err
 		}
 	}
-	l := &Line{}
+	l := &Line{name: name, text: text}
 	if keep {
 		l.keep(chunk)
 	}
-	l.chunk = chunk
 	if l.Proto, err = compileChunk(name, text, chunk); err != nil {
 		return nil, err
 	}
@@ -64,6 +73,9 @@ func endsEarly(name, source string) bool {
 	var pe *parse.Error
 	if !errors.As(err, &pe) {
 		return false
+	}
+	if strings.Contains(pe.Message, "unterminated string") {
+		return false // a string ends on its line
 	}
 	return pe.Pos.Line == parse.EOF || strings.Contains(pe.Message, "unterminated multiline string")
 }
@@ -123,7 +135,7 @@ var wordRE = regexp.MustCompile(`^[A-Za-z_]\w*$`)
 func (l *Line) Paths() []Path {
 	var all []Path
 	own := map[string]bool{}
-	walkTree(reflect.ValueOf(l.chunk), func(node any) (inside bool) {
+	walkTree(reflect.ValueOf(l.tree()), func(node any) (inside bool) {
 		switch n := node.(type) {
 		case *ast.LocalAssignStmt:
 			declare(own, n.Names...)

@@ -24,11 +24,12 @@ type Reader struct {
 // Read gives the values of l. The error is permission_denied for what would
 // have to run, else handler_error.
 func (r Reader) Read(l *Line) ([]lua.LValue, error) {
-	if len(l.chunk) == 0 {
+	chunk := l.tree()
+	if len(chunk) == 0 {
 		return nil, nil
 	}
-	ret, ok := l.chunk[0].(*ast.ReturnStmt)
-	if !ok || len(l.chunk) > 1 {
+	ret, ok := chunk[0].(*ast.ReturnStmt)
+	if !ok || len(chunk) > 1 {
 		return nil, refuse("a statement")
 	}
 	var all []lua.LValue

@@ -88,6 +88,14 @@ function M.on_exit(reason)
   end
 end
 
+-- The room does not know this session any more: it was restarted. What was said
+-- is lost; the client hears room.entered and knows where it is.
+function M.rejoin(ctx, ref)
+  if sessions[ref] then
+    shield.send(room, "join", ref, name, x, y)
+  end
+end
+
 -- player.move { x, y }
 function M.move(ctx, client, request)
   if type(request) ~= "table" or type(request.x) ~= "number" or type(request.y) ~= "number" then

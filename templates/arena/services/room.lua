@@ -13,6 +13,16 @@ local function tell(push, body)
   end
 end
 
+-- member finds who sits here. A room that was restarted has forgotten everybody:
+-- the player's service, which sent the message, is asked to join again.
+local function member(ctx, ref)
+  local m = members[ref]
+  if not m and ctx.sender then
+    shield.send(ctx.sender, "rejoin", ref)
+  end
+  return m
+end
+
 -- shield call node-2:room.public ping
 function M.ping(ctx)
   return "pong", shield.self():node()
@@ -52,7 +62,7 @@ function M.leave(ctx, ref)
 end
 
 function M.move(ctx, ref, x, y)
-  local m = members[ref]
+  local m = member(ctx, ref)
   if m then
     m.x, m.y = x, y
     tell(shield.client_rpc.room.moved, { name = m.name, x = x, y = y })
@@ -60,7 +70,7 @@ function M.move(ctx, ref, x, y)
 end
 
 function M.say(ctx, ref, text)
-  local m = members[ref]
+  local m = member(ctx, ref)
   if m then
     tell(shield.client_rpc.chat.said, { name = m.name, text = text })
   end

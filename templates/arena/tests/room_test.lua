@@ -1,8 +1,17 @@
--- Each file runs on a fresh cluster in virtual time.
+-- Each file runs on a cluster of its own, in virtual time; cluster.start makes a
+-- fresh one, so no test sees what another has left.
 describe("room.public", function()
   before_each(function()
     cluster.start(3)
   end)
+
+  local function login(name)
+    local c = client.connect()
+    c:send("auth.login", { name = name })
+    c:expect("auth.login_ok", { player = name })
+    c:expect("room.entered")
+    return c
+  end
 
   it("answers from the node that was asked", function()
     local ok, pong, node = cluster.call("node-2:room.public", "ping")
@@ -11,17 +20,42 @@ describe("room.public", function()
     assert.are.equal("node-2", node)
   end)
 
-  it("tells everybody of a move", function()
-    local ann = client.connect()
-    ann:send("auth.login", { name = "ann" })
-    ann:expect("auth.login_ok")
+  it("takes its players back after a restart", function()
     local bob = client.connect()
     bob:send("auth.login", { name = "bob" })
     bob:expect("auth.login_ok")
+    bob:expect("room.entered", { node = "node-1" })
+    bob:send("player.goto", { node = "node-2" })
+    bob:expect("room.entered", { node = "node-2" })
 
+    cluster.kill("node-2")
+    cluster.restart("node-2")
+    bob:send("chat.say", { text = "anybody here?" })
+    bob:expect("room.entered", { node = "node-2" })
+    bob:send("chat.say", { text = "hello again" })
+    bob:expect("chat.said", { text = "hello again" })
+  end)
+
+  it("tells everybody of a move", function()
+    local ann, bob = login("ann"), login("bob")
     ann:send("player.move", { x = 3, y = 4 })
-    local moved = bob:expect("room.moved")
-    assert.are.equal("ann", moved.name)
-    assert.are.equal(3, moved.x)
+    for _, c in ipairs({ ann, bob }) do
+      local moved = c:expect("room.moved")
+      assert.are.same({ name = "ann", x = 3, y = 4 }, moved)
+    end
+  end)
+
+  it("refuses a name that is none", function()
+    local c = client.connect()
+    c:send("auth.login", { name = "a b" })
+    c:expect("auth.login_failed")
+    c:expect_none("auth.login_ok")
+  end)
+
+  it("lets the second login of a player win", function()
+    local first = login("ann")
+    local second = login("ann")
+    first:expect_close("logged in elsewhere")
+    assert.is_nil(second:closed())
   end)
 end)

@@ -132,7 +132,8 @@ func TestFilesOfTheArena(t *testing.T) {
 		".dockerignore", ".env", ".github/workflows/check.yml", ".gitignore", ".luarc.json", "Dockerfile", "README.md",
 		"lib/policy.lua", "node-1.yaml", "node-2.yaml", "rpc.yaml",
 		"services/auth.lua", "services/player.lua", "services/players.lua", "services/room.lua", "shield.yaml",
-		"tests/policy_test.lua", "tests/room_test.lua", "types/rpc.schema.json", "types/shield.lua", "types/shield.schema.json",
+		"tests/cluster_test.lua", "tests/policy_test.lua", "tests/room_test.lua",
+		"types/rpc.schema.json", "types/shield.lua", "types/shield.schema.json", "types/test.lua",
 	}
 	if diff := cmp.Diff(want, have); diff != "" {
 		t.Errorf("files (-want +have):\n%s", diff)

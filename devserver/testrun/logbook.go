@@ -86,9 +86,11 @@ func (b *logbook) text(row *shield.LogRow) string {
 	var s strings.Builder
 	at := row.Time.Sub(b.began)
 	fmt.Fprintf(&s, "%s %-5s %-7s %-12s %s", clockText(at), row.Level, or(string(row.Node), "-"), or(row.Service, "-"), row.Text)
-	keys := make([]string, 0, len(row.Fields))
-	for k := range row.Fields {
-		keys = append(keys, k)
+	var keys []string
+	if row.Event == "" { // the text of an event says it all
+		for k := range row.Fields {
+			keys = append(keys, k)
+		}
 	}
 	sort.Strings(keys)
 	for _, k := range keys {

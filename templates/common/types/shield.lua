@@ -168,7 +168,8 @@ function shield.exit(reason) end
 ---@param reason string
 function shield.panic(reason) end
 
----Calls fn again and again, ms after the last call ended.
+---Calls fn again and again, ms after the last call ended. A timer whose fn throws is stopped, and the
+---log says so: a mistake would only be repeated. Use pcall inside fn to go on in spite of errors.
 ---@param ms integer
 ---@param fn fun()
 ---@return integer? id

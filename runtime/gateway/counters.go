@@ -143,7 +143,7 @@ func (g *Gateway) refuse(counter, msg string, ref shield.ClientRef, attrs ...any
 	attrs = append([]any{slog.String("service", "gateway"), slog.String("gateway", string(g.id)), slog.String("counter", counter),
 		slog.String("session", string(ref.Session)), slog.Uint64("epoch", uint64(ref.Epoch))}, attrs...)
 	if skipped > 0 {
-		attrs = append(attrs, slog.Int("and_before", skipped))
+		attrs = append(attrs, slog.Int("suppressed", skipped))
 	}
 	g.log.Warn(msg, attrs...)
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"shield/runtime/shield"
@@ -173,15 +174,32 @@ func (r *reader) allow(rpc *shield.RPCRoute, l *Limits) bool {
 // it; a client that goes on and on is closed. What is refused now and then, over
 // days, adds up to nothing.
 func (c *client) refused(counter string, code shield.Code, route shield.RouteID) {
-	c.g.refuse(counter, "frame refused: "+string(code), shield.ClientRef{Session: c.id}, slog.Uint64("route", uint64(route)))
+	c.g.refuse(counter, "frame refused: "+string(code), c.who(), slog.String("route", c.routeText(route)))
 	most := c.g.limits.MaxRefused
 	if most > 0 && !c.reader.patience.take(c.reader.now, float64(most)/patienceSpan.Seconds(), most) {
 		c.drop(code)
 	}
 }
 
+// who is the client with the epoch it is bound at, for the log.
+func (c *client) who() shield.ClientRef {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return shield.ClientRef{Session: c.id, Epoch: c.ref.Epoch}
+}
+
+// routeText names a route; one that rpc.yaml does not have has only its number.
+func (c *client) routeText(id shield.RouteID) string {
+	if set := c.g.routes.Load(); set != nil {
+		if rpc := set.table.ByID(id); rpc != nil {
+			return rpc.Name
+		}
+	}
+	return strconv.FormatUint(uint64(id), 10)
+}
+
 func (c *client) undecodable(rpc *shield.RPCRoute, err error) {
-	c.g.refuse(cInDecode, "frame refused: its body does not decode", shield.ClientRef{Session: c.id}, slog.String("route", rpc.Name), slog.Any("err", err))
+	c.g.refuse(cInDecode, "frame refused: its body does not decode", c.who(), slog.String("route", rpc.Name), slog.Any("err", err))
 	if c.reader.decode++; c.g.limits.MaxDecodeErrors > 0 && c.reader.decode >= c.g.limits.MaxDecodeErrors {
 		c.drop(shield.DecodeError)
 	}

@@ -76,7 +76,7 @@ func (s *Service) Call(L *lua.LState, to Target, method string, args *value.Payl
 	switch {
 	case w.expired:
 		s.rt.count.timeouts.Add(1)
-		err = shield.Errorf(shield.Timeout, "call %s %s: no reply within %s", to, method, time.Duration(deadline-now).Round(time.Millisecond))
+		err = shield.Errorf(shield.Timeout, "call %s %s: no reply within %s%s", to, method, time.Duration(deadline-now).Round(time.Millisecond), stuckText(local))
 	case w.err != nil:
 		err = w.err
 	default:

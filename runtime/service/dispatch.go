@@ -128,6 +128,9 @@ func (s *Service) dispatch(k *worker, m *message) {
 	s.timed(t, err)
 	if m.kind == kindTimer {
 		s.timerDone(m.timer, err != nil)
+		if err != nil && m.timer.period != 0 {
+			s.timerStopped(m.timer)
+		}
 	}
 	if err != nil {
 		if err = s.failed(k, t, m, err); k.lost { // one of its hooks never came back

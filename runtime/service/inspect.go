@@ -214,6 +214,31 @@ func (s *Service) stuck() *Stuck {
 	return &Stuck{Method: t.Method, Kind: t.Kind.String(), For: time.Duration(s.now() - t.begun)}
 }
 
+// what names the turn that runs.
+func (st *Stuck) what() string {
+	if st.Method == "" {
+		return "its " + st.Kind
+	}
+	return st.Method
+}
+
+// stuckText says for an error of whoever waits for s that s is inside a turn,
+// which is more than nobody's having answered; "" when it is not, or far away.
+func stuckText(s *Service) string {
+	if s == nil {
+		return ""
+	}
+	st := s.stuck()
+	if st == nil || st.For < stuckAfter {
+		return ""
+	}
+	return ": " + s.label() + " is inside " + st.what() + " for " + st.For.Round(10*time.Millisecond).String() +
+		" and reads no messages (limits.max_handler_ms ends it at " + s.lim.MaxHandler.String() + ")"
+}
+
+// stuckAfter is from when on a turn is what keeps a caller waiting.
+const stuckAfter = 100 * time.Millisecond
+
 // runningStack asks the turn that runs where it is.
 func (s *Service) runningStack(ctx context.Context) string {
 	b, ok := s.body.(*luaBody)

@@ -25,6 +25,7 @@ type startup struct {
 type ending struct {
 	failed  bool
 	reason  string // what on_exit hears
+	why     string // the error behind it, for people; "" = the reason says it all
 	restart bool   // at once, whatever the policy says
 	stop    bool   // the node stops: no restart
 }
@@ -93,7 +94,7 @@ func (s *Service) runInit(k *worker) {
 		if s.body.onPanic(k, t, "init", err.Message); k.lost {
 			return
 		}
-		s.endWith(ending{failed: true, reason: "init"})
+		s.endWith(ending{failed: true, reason: "init", why: err.Message})
 		if !s.comesAgain() { // whoever hears of the failure may use the name at once
 			s.rt.reg.release(s)
 		}
@@ -271,13 +272,16 @@ func (s *Service) succeed() {
 	r := s.rt
 	if !s.comesAgain() {
 		if s.ending.failed && s.start.static && !s.ending.stop {
-			s.log(slog.LevelError, "failed for good: "+s.ending.reason, slog.String("event", "state"))
+			s.log(slog.LevelError, "failed for good: "+s.ending.reason+s.mendHint(), slog.String("event", "state"))
 			r.reg.release(s)
 			s.setFate(shield.Failed)
 			return
 		}
 		r.count.callsOfEnded.Add(s.count.calls.Load())
 		r.reg.remove(s)
+		if s.start.static && s.inited && !s.ending.stop && !r.stopping.Load() {
+			s.log(slog.LevelInfo, "ended: "+s.ending.reason+"; its restart policy leaves it at that", slog.String("event", "state"))
+		}
 		return
 	}
 	st := s.start
@@ -307,6 +311,14 @@ func (s *Service) succeed() {
 		}
 		n.launch()
 	}, func() { r.reg.remove(s) })
+}
+
+// mendHint says how a service that failed for good comes back.
+func (s *Service) mendHint() string {
+	if s.rt.cfg.Dev {
+		return "; it starts again when a script is saved, or with shield reload --restart " + string(s.name) + " --yes"
+	}
+	return ""
 }
 
 func (p *Restart) policy() Policy {
@@ -346,9 +358,22 @@ func (p *Restart) delay(n int) time.Duration {
 	return time.Duration(d)
 }
 
+// shutdown is an on_shutdown that is under way.
+type shutdown struct {
+	s       *Service
+	drained chan struct{} // nil = there is nothing to wait for
+}
+
 // shutDown runs on_shutdown and waits until it has returned and the calls that
 // the service has begun are answered.
 func (s *Service) shutDown(ctx context.Context, reason string) error {
+	if d := s.beginShutDown(ctx, reason); !d.wait(ctx) {
+		return d.late()
+	}
+	return nil
+}
+
+func (s *Service) beginShutDown(ctx context.Context, reason string) shutdown {
 	deadline := int64(0)
 	if d, ok := ctx.Deadline(); ok {
 		deadline = s.now() + int64(time.Until(d))
@@ -356,21 +381,42 @@ func (s *Service) shutDown(ctx context.Context, reason string) error {
 	s.mu.Lock()
 	if s.phase != phaseRun {
 		s.mu.Unlock()
-		return nil
+		return shutdown{s: s}
 	}
 	s.phase = phaseDrain
 	drained := make(chan struct{})
 	s.drained = drained
 	s.box.push(&message{kind: kindTurn, deadline: deadline, job: &job{as: TurnShutdown, hook: "on_shutdown", reason: reason}})
 	s.startLocked()
-	select {
-	case <-drained:
-		return nil
-	case <-s.done:
-		return nil
-	case <-ctx.Done():
-		return shield.Errorf(shield.Timeout, "%s has not finished on_shutdown within its budget", s.label())
+	return shutdown{s, drained}
+}
+
+// wait reports whether the service was through before ctx was over.
+func (d shutdown) wait(ctx context.Context) bool {
+	if d.drained == nil {
+		return true
 	}
+	select {
+	case <-d.drained:
+		return true
+	case <-d.s.done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// late says what a service is at that was not through in time.
+func (d shutdown) late() error {
+	s := d.s
+	if st := s.stuck(); st != nil {
+		return shield.Errorf(shield.Timeout, "%s was not ready to stop in time: %s has been running for %s", s.label(), st.what(), st.For.Round(time.Millisecond))
+	}
+	if rows := s.waitRows(nil); len(rows) > 0 {
+		oldest := rows[0]
+		return shield.Errorf(shield.Timeout, "%s was not ready to stop in time: %s has waited in %s for %s", s.label(), oldest.Method, oldest.What, oldest.Since.Round(time.Millisecond))
+	}
+	return shield.Errorf(shield.Timeout, "%s was not ready to stop in time: its on_shutdown or a call that it has begun is not through", s.label())
 }
 
 // stop ends the service and waits until it is gone.

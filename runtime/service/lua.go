@@ -2,6 +2,7 @@ package service
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"shield/runtime/luavm"
@@ -397,11 +398,7 @@ func (b *luaBody) runError(name string, e *luavm.RunError) *shield.Error {
 	case luavm.KindOverflow:
 		b.s.rt.count.stackOverflow.Add(1)
 	}
-	msg := e.Message
-	if t, ok := e.Value.(*lua.LTable); ok && msg == "" {
-		msg = textOf(t)
-	}
-	err := &shield.Error{Code: e.Kind.Code(), Message: msg, Err: e}
+	err := &shield.Error{Code: e.Kind.Code(), Message: thrown(e), Err: e}
 	if e.Traceback != "" {
 		err.Detail = e.Traceback
 	}
@@ -416,13 +413,43 @@ func loadError(script string, err error) *shield.Error {
 	case errors.As(err, &se):
 		e := shield.Errorf(shield.ScriptLoadFailed, "%w", err)
 		if se.SourceLine != "" {
-			e.Detail = se.SourceLine
+			e.Detail = excerpt(se)
 		}
 		return e
 	case errors.As(err, &re):
-		return &shield.Error{Code: shield.ScriptLoadFailed, Message: re.Message, Detail: re.Traceback, Err: re}
+		return &shield.Error{Code: shield.ScriptLoadFailed, Message: thrown(re), Detail: re.Traceback, Err: re}
 	}
 	return shield.Errorf(shield.ScriptLoadFailed, "%s: %w", script, err)
+}
+
+// excerpt is the source line of a script's error with a caret below its column.
+func excerpt(e *luavm.ScriptError) string {
+	head := fmt.Sprintf("%5d | ", e.Line)
+	if e.Column == 0 {
+		return head + e.SourceLine
+	}
+	pad := []byte(e.SourceLine[:min(e.Column-1, len(e.SourceLine))])
+	for i, c := range pad {
+		if c != '\t' { // a tab is as wide above as below
+			pad[i] = ' '
+		}
+	}
+	return head + e.SourceLine + "\n      | " + string(pad) + "^"
+}
+
+// thrown is the message of a failed turn. A table that says nothing a person
+// could read as a message is shown as it is.
+func thrown(e *luavm.RunError) string {
+	t, ok := e.Value.(*lua.LTable)
+	if !ok {
+		return e.Message
+	}
+	for _, field := range []string{"message", "code"} {
+		if s, ok := t.RawGetString(field).(lua.LString); ok && s != "" {
+			return e.Message
+		}
+	}
+	return textOf(t)
 }
 
 // textOf is a thrown or returned value as a text.

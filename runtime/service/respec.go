@@ -43,14 +43,16 @@ func (r *Runtime) Respec(ctx context.Context, next []Spec) (d Respecced, err err
 		switch {
 		case was == nil:
 			start = append(start, spec)
-			d.Started = append(d.Started, spec.Name)
 		case spec.Go != nil && was.Go != nil || reflect.DeepEqual(*was, spec): // functions can't be compared
 		case was.Instances == 0 && spec.Instances == 0:
 			r.setSpec(spec)
 			d.Later = append(d.Later, spec.Name)
 		default:
-			d.Restarted = append(d.Restarted, spec.Name)
-			errs = append(errs, r.replace(ctx, *was, spec))
+			if err := r.replace(ctx, *was, spec); err != nil {
+				errs = append(errs, err)
+			} else {
+				d.Restarted = append(d.Restarted, spec.Name)
+			}
 		}
 	}
 	for name := range old {
@@ -59,7 +61,8 @@ func (r *Runtime) Respec(ctx context.Context, next []Spec) (d Respecced, err err
 	}
 	slices.Sort(d.Stopped)
 	if len(start) > 0 {
-		errs = append(errs, r.Start(ctx, start))
+		started, err := r.startAll(ctx, start)
+		d.Started, errs = started, append(errs, err)
 	}
 	return d, errors.Join(errs...)
 }
@@ -72,7 +75,12 @@ func (r *Runtime) setSpec(spec Spec) {
 
 // replace ends what old started and starts next instead.
 func (r *Runtime) replace(ctx context.Context, old, next Spec) error {
+	failed := r.hasFailed(old.Name)
 	if err := r.withdraw(ctx, old.Name); err != nil {
+		return err
+	}
+	if failed { // there is nothing to go back to
+		_, err := r.startAll(ctx, []Spec{next})
 		return err
 	}
 	err := r.Start(ctx, []Spec{next})
@@ -81,6 +89,12 @@ func (r *Runtime) replace(ctx context.Context, old, next Spec) error {
 	}
 	err = fmt.Errorf("%w; %s goes on with what shield.yaml said before", err, old.Name)
 	return errors.Join(err, r.withdraw(ctx, old.Name), r.Start(ctx, []Spec{old}))
+}
+
+// hasFailed reports whether a service that the block started under name has
+// failed for good.
+func (r *Runtime) hasFailed(name shield.Name) bool {
+	return slices.ContainsFunc(r.Down(), func(d Down) bool { return d.Module == name && d.ID != 0 })
 }
 
 // withdraw ends the services that the block started under name, in good order,
@@ -93,6 +107,9 @@ func (r *Runtime) withdraw(ctx context.Context, name shield.Name) error {
 		}
 		errs = append(errs, s.shutDown(ctx, "shield.yaml changed"))
 		errs = append(errs, s.stop(ctx, ending{reason: "shield.yaml changed", stop: true}))
+		if s.failedForGood() { // its row was kept so that somebody sees it
+			r.reg.remove(s)
+		}
 	}
 	r.mu.Lock()
 	delete(r.specs, name)

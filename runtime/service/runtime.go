@@ -187,11 +187,8 @@ func (r *Runtime) Start(ctx context.Context, specs []Spec) error {
 	}
 	for _, spec := range order {
 		for i := range spec.Instances {
-			name := spec.Name
-			if spec.Instances > 1 {
-				name = shield.Name(fmt.Sprintf("%s.%d", name, i+1))
-			}
-			if err := r.startOne(ctx, spec, name); err != nil {
+			name := spec.instance(i)
+			if _, err := r.begin(ctx, spec, name, nil); err != nil {
 				return fmt.Errorf("start %s: %w", name, err)
 			}
 		}
@@ -199,9 +196,11 @@ func (r *Runtime) Start(ctx context.Context, specs []Spec) error {
 	return nil
 }
 
-func (r *Runtime) startOne(ctx context.Context, spec *Spec, name shield.Name) error {
+// begin starts one service of the block and waits until its on_init has
+// returned. It takes the place of failed, which has failed for good, or nil.
+func (r *Runtime) begin(ctx context.Context, spec *Spec, name shield.Name, failed *Service) (*Service, error) {
 	if r.stopping.Load() || r.draining.Load() {
-		return shield.Errorf(shield.RuntimeStopping, "%s is stopping", r.cfg.Node)
+		return nil, shield.Errorf(shield.RuntimeStopping, "%s is stopping", r.cfg.Node)
 	}
 	begun := make(chan error, 1)
 	st := startup{static: true, trace: r.newTrace(), begun: func(_ *Service, err *shield.Error) {
@@ -210,22 +209,26 @@ func (r *Runtime) startOne(ctx context.Context, spec *Spec, name shield.Name) er
 		}
 		close(begun)
 	}}
-	s, serr := r.create(spec, name, st, nil)
+	s, serr := r.create(spec, name, st, failed)
 	if serr != nil {
-		return serr
+		return nil, serr
 	}
+	s.again = false // whoever asked for it hears why it fails, so nobody tries again
 	s.launch()
 	timeout := time.NewTimer(s.lim.SpawnTimeout)
 	defer timeout.Stop()
 	select {
 	case err := <-begun:
-		return err
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
 	case <-ctx.Done():
 		s.endWith(ending{failed: true, reason: "start cancelled", stop: true})
-		return ctx.Err()
+		return nil, ctx.Err()
 	case <-timeout.C:
 		s.endWith(ending{failed: true, reason: "spawn_timeout", stop: true})
-		return shield.Errorf(shield.SpawnTimeout, "on_init has not returned within %s (limits.spawn_timeout)%s", s.lim.SpawnTimeout, s.waitsText())
+		return nil, shield.Errorf(shield.SpawnTimeout, "on_init has not returned within %s (limits.spawn_timeout)%s", s.lim.SpawnTimeout, s.waitsText())
 	}
 }
 
@@ -324,12 +327,31 @@ func (o *orderer) hint(name shield.Name) string {
 func (r *Runtime) Drain(ctx context.Context) error {
 	r.draining.Store(true)
 	var problems []error
+	var slow []shutdown
 	for _, s := range r.reg.newestFirst() {
-		if err := s.shutDown(ctx, "stop"); err != nil {
-			problems = append(problems, err)
+		d := s.beginShutDown(ctx, "stop")
+		// One that does not finish may take half of what is left, so that those
+		// after it get to their on_shutdown; it is waited for again at the end.
+		half, cancel := shareOf(ctx)
+		if !d.wait(half) {
+			slow = append(slow, d)
+		}
+		cancel()
+	}
+	for _, d := range slow {
+		if !d.wait(ctx) {
+			problems = append(problems, d.late())
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// shareOf gives a context that ends in half the time that ctx has left.
+func shareOf(ctx context.Context) (context.Context, context.CancelFunc) {
+	if d, ok := ctx.Deadline(); ok {
+		return context.WithTimeout(ctx, time.Until(d)/2)
+	}
+	return context.WithCancel(ctx)
 }
 
 // Stop ends every service (on_exit, then whatever waits gets service_dead) and

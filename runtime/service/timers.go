@@ -1,6 +1,8 @@
 package service
 
 import (
+	"fmt"
+	"log/slog"
 	"time"
 
 	"shield/runtime/shield"
@@ -96,6 +98,17 @@ func (s *Service) timerDone(t *timer, failed bool) {
 	t.at = s.now() + int64(t.period)
 	s.timers.push(t)
 	s.rt.clock.arm(s, t.at)
+}
+
+// timerStopped says that a timer which repeats is gone because it has thrown;
+// the error itself is in the next line.
+func (s *Service) timerStopped(t *timer) {
+	where := "a timer"
+	if t.fn != nil && t.fn.Proto != nil {
+		where = fmt.Sprintf("the timer of %s:%d", t.fn.Proto.SourceName, t.fn.Proto.LineDefined)
+	}
+	s.log(slog.LevelError, fmt.Sprintf("%s, every %s, is stopped: it has thrown (the next line says what); set it again, or use pcall inside it",
+		where, t.period), slog.String("event", "timer"), slog.Uint64("timer", t.id))
 }
 
 // tick is the clock's call: what is due is done, and the clock told when to

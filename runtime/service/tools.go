@@ -131,7 +131,7 @@ func (r *Runtime) call(ctx context.Context, req *CallRequest) (none value.Payloa
 		c.gone.Store(true)
 		cancelFar()
 		r.count.timeouts.Add(1)
-		return none, by, shield.Errorf(shield.Timeout, "call %s %s: no reply within %s", req.Target, req.Method, req.Timeout)
+		return none, by, shield.Errorf(shield.Timeout, "call %s %s: no reply within %s%s", req.Target, req.Method, req.Timeout, stuckText(local))
 	}
 }
 
@@ -182,7 +182,7 @@ func (s *Service) row() shield.ServiceRow {
 	s.mu.Lock()
 	row.Mailbox = s.box.counted
 	row.State = s.stateLocked()
-	row.Reason = s.ending.reason
+	row.Reason = s.ending.text()
 	s.mu.Unlock()
 	switch {
 	case len(row.Names) > 0:

@@ -43,7 +43,7 @@ func (c *console) follow(cmd tea.Cmd) {
 		for _, sub := range msg {
 			c.follow(sub)
 		}
-	case doneMsg, copiedMsg, savedMsg, keptMsg, historyMsg:
+	case doneMsg, copiedMsg, savedMsg, keptMsg, historyMsg, methodsMsg:
 		_, next := c.m.Update(msg)
 		c.follow(next)
 	}
@@ -68,6 +68,57 @@ func TestHelpListsTheKeysThatWork(t *testing.T) {
 				}
 			}
 		}
+	})
+}
+
+// A digit leads out of whatever covers the body, and 0 says what it lacks.
+func TestDigitsAlwaysAnswer(t *testing.T) {
+	in(t, 80, 24, Config{}, func(t *testing.T, c *console) {
+		c.keys("? 3").wants("[3]Sessions")
+		c.lacks("EVERYWHERE")
+		c.keys("0").wants("the overview needs 140x36; this screen is 80x24")
+	})
+}
+
+func TestTabCompletesMethods(t *testing.T) {
+	var asked []string
+	cfg := Config{Commander: &fakeCommander{}, Methods: func(_ context.Context, target string) ([]string, error) {
+		asked = append(asked, target)
+		return []string{"ping", "say", "who"}, nil
+	}}
+	in(t, 80, 24, cfg, func(t *testing.T, c *console) {
+		c.run(":")
+		c.keys("type:call space type:node-2:room.public")
+		c.run("space")
+		c.wants("ping  say  who")
+		c.run("p tab")
+		c.wants(":call node-2:room.public ping")
+		if strings.Join(asked, " ") != "node-2:room.public" {
+			t.Errorf("asked for the methods of %q", asked)
+		}
+	})
+}
+
+func TestCtrlCInTheREPLLeavesTheLine(t *testing.T) {
+	in(t, 80, 24, Config{Commander: &fakeCommander{}}, func(t *testing.T, c *console) {
+		c.keys("7 i type:1+1 ctrl+c")
+		if c.lacks("1+1"); c.m.mode != inserting {
+			t.Error("the first ctrl-c does more than clear the line")
+		}
+		if _, cmd := c.m.Update(key("ctrl+c")); cmd != nil {
+			c.follow(cmd)
+		}
+		if c.wants("left the line", "q quits"); c.m.mode != browsing {
+			t.Error("ctrl-c on an empty line does not leave it")
+		}
+	})
+}
+
+func TestSmallHeaderCountsWholeSessions(t *testing.T) {
+	in(t, 60, 16, Config{}, func(t *testing.T, c *console) {
+		c.m.st.sessions = newSessions()
+		c.events(delta(2, Delta{Sessions: arena().Sessions[:2]}))
+		c.wants("  2 sess")
 	})
 }
 

@@ -323,6 +323,7 @@ func newCalls() *list[callItem] {
 			func(a, b *callItem) int { return strings.Compare(a.Result, b.Result) }},
 	})
 	l.tailed = true
+	l.why = ": calls are kept while a console looks"
 	return l
 }
 

@@ -33,7 +33,7 @@ func (m *model) verbs() []string {
 }
 
 func (m *model) startCommand(text string) {
-	m.overlay = noOverlay
+	m.overlay, m.methodsOf = noOverlay, "" // methods may be others than last time
 	m.command.reset()
 	m.command.set(text)
 	m.mode = commanding
@@ -100,6 +100,9 @@ func cutLast(s string) (head, word string) {
 func (m *model) candidates(before []string) []string {
 	if len(before) == 0 {
 		return m.verbs()
+	}
+	if len(before) == 2 && before[0] == "call" && before[1] == m.methodsOf {
+		return m.methods
 	}
 	if len(before) > 1 {
 		return nil
@@ -172,11 +175,7 @@ func (m *model) execute(text string) tea.Cmd {
 	verb, rest, _ := strings.Cut(text, " ")
 	rest = strings.TrimSpace(rest)
 	if v, ok := keys.ViewOf(verb); ok {
-		if v == keys.Overview && !m.overviewFits() {
-			m.say(theme.Warn, "the overview needs 140x36")
-			return nil
-		}
-		m.show(v)
+		m.showAsked(v)
 		if rest != "" {
 			m.setFilter(rest)
 		}

@@ -31,6 +31,7 @@ type list[T any] struct {
 	cols  []column[T]
 	keyOf func(*T) string
 	hayOf func(*T) string
+	why   string // said of an empty list, after "none yet"
 
 	rows   map[string]*row[T]
 	order  []*row[T] // sorted; all rows

@@ -61,9 +61,9 @@ const marker = 2
 func (l *list[T]) empty(p *pen) string {
 	switch {
 	case len(l.order) == 0:
-		return p.text(l.w, theme.Dim, "  none yet")
+		return p.text(l.w, theme.Dim, "  none yet"+l.why)
 	default:
-		return p.text(l.w, theme.Dim, "  none of "+count(float64(len(l.order)))+" match; esc clears the filter")
+		return p.text(l.w, theme.Dim, "  none of "+whole(len(l.order))+" match; esc clears the filter")
 	}
 }
 

@@ -112,6 +112,8 @@ type model struct {
 	scheduled time.Time  // when the next tick comes
 	fetched   historyKey // the session history that was asked for last
 	fetching  bool
+	methodsOf string   // the target of a `:call` whose methods were asked for last
+	methods   []string // what it answers to
 	crash     *Crash
 	quit      func() // ends the program from outside Update; must not block
 }
@@ -158,7 +160,7 @@ func (m *model) Update(msg tea.Msg) (next tea.Model, cmd tea.Cmd) {
 	if m.crash != nil {
 		return m, tea.Quit
 	}
-	return m, tea.Batch(safely(cmd), safely(m.fetchHistory()), m.wake())
+	return m, tea.Batch(safely(cmd), safely(m.fetchHistory()), safely(m.fetchMethods()), m.wake())
 }
 
 func (m *model) handle(msg tea.Msg) tea.Cmd {
@@ -186,6 +188,8 @@ func (m *model) handle(msg tea.Msg) tea.Cmd {
 		m.done(msg)
 	case historyMsg:
 		m.history(msg)
+	case methodsMsg:
+		m.known(msg)
 	case copiedMsg:
 		m.copied(msg)
 	case savedMsg:

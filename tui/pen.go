@@ -209,8 +209,13 @@ func plural(n int, one string) string {
 	if n == 1 {
 		return "1 " + one
 	}
+	return whole(n) + " " + one + "s"
+}
+
+// whole prints a number of things; there is no tenth of a session.
+func whole(n int) string {
 	if n < 1000 {
-		return strconv.Itoa(n) + " " + one + "s"
+		return strconv.Itoa(n)
 	}
-	return count(float64(n)) + " " + one + "s"
+	return count(float64(n))
 }

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
@@ -145,7 +146,7 @@ func (m *model) pressText(k string) (cmd tea.Cmd, taken bool) {
 			return nil, false
 		}
 		return m.copyText(strings.Join(m.output, "\n"), plural(len(m.output), "line")), true
-	case ":", "/", "ctrl+c", "space", "m", "T", "ctrl+l", "ctrl+z":
+	case ":", "/", "ctrl+c", "space", "m", "T", "ctrl+l", "ctrl+z", "0", "1", "2", "3", "4", "5", "6", "7":
 		return nil, false
 	default:
 		return nil, m.overlay != noOverlay
@@ -169,7 +170,7 @@ func (m *model) closeText() {
 func (m *model) act(b *keys.Binding, k string) tea.Cmd {
 	switch b.Action {
 	case keys.Show:
-		m.show(keys.View(k[0] - '0'))
+		m.showAsked(keys.View(k[0] - '0'))
 	case keys.Help:
 		m.overlay, m.scroll = helpOverlay, 0
 	case keys.Filter:
@@ -291,6 +292,15 @@ func (m *model) actLogs(a keys.Action) bool {
 		return false
 	}
 	return true
+}
+
+// showAsked shows a view that a person named. An overview that does not fit
+// comes when the terminal grows; until then it is the nodes.
+func (m *model) showAsked(v keys.View) {
+	m.show(v)
+	if v == keys.Overview && !m.overviewFits() {
+		m.say(theme.Warn, "the overview needs 140x36; this screen is "+strconv.Itoa(m.w)+"x"+strconv.Itoa(m.h))
+	}
 }
 
 // show changes the view.

@@ -97,7 +97,8 @@ func (m *model) pressREPL(k, typed string) tea.Cmd {
 		return m.enterLua()
 	case "ctrl+c":
 		if r.line.text == "" && len(r.open) == 0 {
-			return tea.Quit
+			m.mode = browsing // whoever clears one line too many must not lose the console
+			m.say(theme.Text, "left the line; i goes back to it, ctrl-d detaches, q quits")
 		}
 		r.line.reset()
 		r.open = nil

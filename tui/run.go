@@ -25,6 +25,10 @@ type Config struct {
 	// for all of them. nil: only what the rows bring is shown.
 	History func(context.Context, shield.SessionID) ([]shield.EpochStep, error)
 
+	// Methods lists what may be called on a target, for the tab key. nil: nothing
+	// is completed there.
+	Methods func(ctx context.Context, target string) ([]string, error)
+
 	Input   io.Reader // the terminal; nil: no input, as in tests
 	Output  io.Writer
 	Environ []string

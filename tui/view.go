@@ -137,7 +137,7 @@ func (m *model) totals() string {
 	_, sessions := m.st.sessions.counts()
 	out := plural(nodes, "node") + "  " + plural(services, "service") + "  " + plural(sessions, "session")
 	if m.w < 76 {
-		out = plural(nodes, "node") + "  " + count(float64(sessions)) + " sess"
+		out = plural(nodes, "node") + "  " + whole(sessions) + " sess"
 	} else if m.w >= 100 {
 		out += "  " + count(m.st.callsPerSecond()) + " calls/s"
 	}

@@ -99,7 +99,7 @@ func runConsole(ctx context.Context, io *IO, f consoleFlags) (err error) {
 		}
 		defer c.Close()
 		server := tuiattach.New(c)
-		cfg.Source, cfg.Commander, cfg.History, cfg.Endpoint = server, server, server.History, c.Endpoint().String()
+		cfg.Source, cfg.Commander, cfg.History, cfg.Methods, cfg.Endpoint = server, server, server.History, server.Methods, c.Endpoint().String()
 	}
 	if f.record != "" {
 		file, err := os.OpenFile(inDir(io, f.record), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

@@ -115,6 +115,11 @@ func (s *Server) History(ctx context.Context, id shield.SessionID) ([]shield.Epo
 	return row.History, err
 }
 
+// Methods lists what may be called on a target.
+func (s *Server) Methods(ctx context.Context, target string) ([]string, error) {
+	return s.c.Methods(ctx, target)
+}
+
 // Verbs implements tui.Commander.
 func (s *Server) Verbs() []string {
 	verbs := []string{"call", "eval", "reload", "kick", "drain", "loglevel"}

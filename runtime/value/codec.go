@@ -165,20 +165,20 @@ func (w *msgpackWriter) value(v lua.LValue, depth int) *refusal {
 }
 
 func (w *msgpackWriter) table(t *lua.LTable, depth int) *refusal {
-	array, count := arrayOf(t), hashLen(t)
-	if len(w.b)+len(array) > w.limit {
-		return tooLarge(MaxSize)
-	}
-	if count == 0 && (len(array) > 0 || IsArrayMark(t.Metatable)) {
-		w.b = msgp.AppendArrayHeader(w.b, uint32(len(array)))
-		for i, e := range array {
-			if bad := w.value(e, depth-1); bad != nil {
-				return bad.within(lua.LNumber(i + 1))
+	if n, ok := listLen(t); ok {
+		if len(w.b)+n > w.limit {
+			return tooLarge(MaxSize)
+		}
+		w.b = msgp.AppendArrayHeader(w.b, uint32(n))
+		for i := 1; i <= n; i++ {
+			if bad := w.value(element(t, i), depth-1); bad != nil {
+				return bad.within(lua.LNumber(i))
 			}
 		}
 		return nil
 	}
-	for _, e := range array {
+	count := hashLen(t)
+	for _, e := range arrayOf(t) {
 		if e != lua.LNil {
 			count++
 		}

@@ -204,16 +204,15 @@ func ToGo(v lua.LValue) any {
 }
 
 func tableToGo(t *lua.LTable) any {
-	array, h := arrayOf(t), hashLen(t)
-	if h == 0 && (len(array) > 0 || IsArrayMark(t.Metatable)) {
-		list := make([]any, len(array))
-		for i, e := range array {
-			list[i] = ToGo(e)
+	if n, ok := listLen(t); ok {
+		list := make([]any, n)
+		for i := range list {
+			list[i] = ToGo(element(t, i+1))
 		}
 		return list
 	}
-	m := make(map[string]any, h)
-	for i, e := range array {
+	m := make(map[string]any, hashLen(t))
+	for i, e := range arrayOf(t) {
 		if e != lua.LNil {
 			m[keyText(lua.LNumber(i+1))] = ToGo(e)
 		}

@@ -20,9 +20,10 @@ import (
 //	{"$client": {"gateway": "a:main", "session": "s-1", "epoch": 2, "player": "ada", "profile": "game.v1/json"}}
 //	{"$map": [[5, "x"], ["5", "y"]]}    a table whose keys JSON would mix up
 //
-// A table with an array part only is an array; its holes are null. An empty
-// table is {}, unless shield.array marked it. Integer keys are written in
-// decimal, so they come back as strings; write $map where that matters.
+// A table whose keys are 1 to n is an array, and one that shield.array marked,
+// whose holes are null. Any other is an object: an empty one is {}, and {[5] = x}
+// is {"5": x} whatever other keys there are. Integer keys are written in decimal,
+// so they come back as strings; write $map where that matters.
 const (
 	keyBinary = "$binary"
 	keyNumber = "$number"
@@ -179,12 +180,11 @@ func refName(u *lua.LUserData) string {
 }
 
 func (w *jsonWriter) table(t *lua.LTable, depth int) *refusal {
-	array, h := arrayOf(t), hashLen(t)
-	if len(w.b)+len(array) > w.limit {
-		return tooLarge(w.limit)
-	}
-	if h == 0 && (len(array) > 0 || IsArrayMark(t.Metatable)) {
-		return w.array(array, depth)
+	if n, ok := listLen(t); ok {
+		if len(w.b)+n > w.limit {
+			return tooLarge(w.limit)
+		}
+		return w.array(t, n, depth)
 	}
 	collide := keysCollide(t)
 	switch {
@@ -197,14 +197,14 @@ func (w *jsonWriter) table(t *lua.LTable, depth int) *refusal {
 	return w.object(t, depth)
 }
 
-func (w *jsonWriter) array(array []lua.LValue, depth int) *refusal {
+func (w *jsonWriter) array(t *lua.LTable, n, depth int) *refusal {
 	w.b = append(w.b, '[')
-	for i, e := range array {
-		if i > 0 {
+	for i := 1; i <= n; i++ {
+		if i > 1 {
 			w.b = append(w.b, ',')
 		}
-		if bad := w.value(e, depth-1); bad != nil {
-			return bad.within(lua.LNumber(i + 1))
+		if bad := w.value(element(t, i), depth-1); bad != nil {
+			return bad.within(lua.LNumber(i))
 		}
 	}
 	w.b = append(w.b, ']')

@@ -114,6 +114,48 @@ func hashLen(t *lua.LTable) int {
 	return len(m.strdict) + len(m.dict)
 }
 
+// listLen decides what is a list outside a VM: a table whose keys are 1 to n and
+// nothing else, wherever Lua keeps them, and one that shield.array marked. Any
+// other is a map, so that a table by player id has one shape whatever the ids.
+// The holes of a marked table are null.
+func listLen(t *lua.LTable) (n int, ok bool) {
+	array, m := arrayOf(t), mirror(t)
+	if hashLen(t) == 0 {
+		if IsArrayMark(t.Metatable) {
+			return len(array), true
+		}
+		return len(array), len(array) > 0 && !slices.Contains(array, lua.LValue(lua.LNil))
+	}
+	if len(m.strdict) > 0 {
+		return 0, false
+	}
+	n = len(array) + len(m.dict)
+	for _, v := range array {
+		if v == lua.LNil {
+			n--
+		}
+	}
+	for k := range m.dict {
+		if i, isInt := k.(lua.LNumber); !isInt || i < 1 || i > lua.LNumber(n) || i != lua.LNumber(int(i)) {
+			return 0, false
+		}
+	}
+	return n, len(array) <= n
+}
+
+// element is t[i] of a list.
+func element(t *lua.LTable, i int) lua.LValue {
+	if a := mirror(t).array; i <= len(a) {
+		if v := a[i-1]; v != nil && v != lua.LNil {
+			return v
+		}
+	}
+	if v, ok := mirror(t).dict[lua.LNumber(i)]; ok {
+		return v
+	}
+	return lua.LNil
+}
+
 // hashPairs walks what is not in the array part, in the order of pairs.
 func hashPairs(t *lua.LTable) iter.Seq2[lua.LValue, lua.LValue] {
 	return func(yield func(k, v lua.LValue) bool) {

@@ -325,7 +325,9 @@ function shield.client.close(client, reason) end
 ---@type table<string, any>
 shield.client_rpc = {}
 
----Marks a table as a list, so that an empty one is [] and not {} in JSON.
+---Marks a table as a list, so that an empty one is [] and not {} in JSON, and holes are null.
+---Without it a table is a list when its keys are exactly 1 to n; any other is an object, so a table
+---by player id should have string keys: tostring(id).
 ---@generic T: table
 ---@param t T
 ---@return T

@@ -220,6 +220,11 @@ func (r *Runtime) begin(ctx context.Context, spec *Spec, name shield.Name, faile
 	select {
 	case err := <-begun:
 		if err != nil {
+			select { // so that its row says failed, and it can be started again
+			case <-s.done:
+			case <-ctx.Done():
+			case <-timeout.C:
+			}
 			return nil, err
 		}
 		return s, nil

@@ -101,6 +101,7 @@ type world struct {
 	nodes   map[shield.NodeID]*node.Node
 	gates   map[shield.NodeID]*sim.Listener
 	logs    *logBuffer
+	change  func(*config.Config) // of one node; nil = nothing
 }
 
 // loadProject must be called outside of a bubble: it works with real files.
@@ -153,8 +154,12 @@ func (w *world) make(i, count int) *node.Node {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	mine := w.project.ForNode(config.Node{ID: id, Listen: addrOf(i), Peers: peers, Token: "0123456789abcdef"})
+	if w.change != nil {
+		w.change(mine)
+	}
 	n, err := node.New(node.Config{
-		Project: w.project.ForNode(config.Node{ID: id, Listen: addrOf(i), Peers: peers, Token: "0123456789abcdef"}),
+		Project: mine,
 		Files:   w.scripts,
 		Log:     slog.New(slog.NewTextHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Conn:    conn,

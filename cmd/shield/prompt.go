@@ -115,7 +115,7 @@ func offer(line string, pos, from int, words []string, show func(string)) (strin
 	}
 	best := shared(words)
 	if len(words) > 1 && best == line[from:pos] {
-		show(strings.Join(words[:min(len(words), 60)], "  ") + "\n")
+		show(strings.Join(words[:min(len(words), 60)], "  "))
 		return line, pos, true
 	}
 	return line[:from] + best + line[pos:], from + len(best), true

@@ -330,7 +330,7 @@ func leadsAway(trace string) bool {
 // words completes dot-commands by themselves and Lua by asking the service.
 func (r *repl) words(ctx context.Context) func(string, int, rune) (string, int, bool) {
 	return func(line string, pos int, _ rune) (string, int, bool) {
-		show := func(s string) { fmt.Fprint(r.prompt.screen, clean(s)+"\r\n") }
+		show := func(s string) { fmt.Fprint(r.prompt.screen, clean(s)+"\n") }
 		before := line[:pos]
 		if len(r.open) == 0 && strings.HasPrefix(before, ".") && !strings.Contains(before, " ") {
 			var fits []string

@@ -55,7 +55,7 @@ func (s *shell) byHand(ctx context.Context, project string) error {
 	var p *prompt
 	words := func(line string, pos int, _ rune) (string, int, bool) {
 		from, fits := s.words(ctx, line[:pos])
-		return offer(line, pos, from, fits, func(t string) { fmt.Fprint(p.screen, clean(t)+"\r\n") })
+		return offer(line, pos, from, fits, func(t string) { fmt.Fprint(p.screen, clean(t)+"\n") })
 	}
 	p, err := newPrompt(s.io, words)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 type Line struct {
 	Proto  *lua.FunctionProto
 	Locals []string // declared outside of any block; see CompileLine
+	Extra  int      // how many values before the line's own it returns
 
 	name, text string
 }
@@ -61,6 +62,7 @@ func CompileLine(name, source string, keep bool) (*Line, error) {
 	if keep {
 		l.keep(chunk)
 	}
+	l.stayBelow(chunk)
 	if l.Proto, err = compileChunk(name, text, chunk); err != nil {
 		return nil, err
 	}
@@ -78,6 +80,23 @@ func endsEarly(name, source string) bool {
 		return false // a string ends on its line
 	}
 	return pe.Pos.Line == parse.EOF || strings.Contains(pe.Message, "unterminated multiline string")
+}
+
+// stayBelow keeps the line on the stack while it returns what a function does:
+// a tail call would leave that without its name in tracebacks.
+func (l *Line) stayBelow(chunk []ast.Stmt) {
+	if len(chunk) != 1 {
+		return
+	}
+	ret, ok := chunk[0].(*ast.ReturnStmt)
+	if !ok || len(ret.Exprs) != 1 {
+		return
+	}
+	if call, ok := ret.Exprs[0].(*ast.FuncCallExpr); ok && !call.AdjustRet {
+		null := &ast.NilExpr{}
+		null.SetLine(ret.Line())
+		ret.Exprs, l.Extra = []ast.Expr{null, call}, 1
+	}
 }
 
 // keep turns the outermost declarations of locals into assignments.

@@ -156,6 +156,7 @@ func (e *evaluation) run(k *worker, t *Turn) *shield.Error {
 		return e.b.runError(e.req.Name, rerr)
 	}
 	k.res = res
+	res = res[min(e.line.Extra, len(res)):]
 	e.show(sc, res)
 	if len(res) > 0 && res[0] != lua.LNil {
 		sc.remember(res[0])

@@ -133,7 +133,7 @@ func TestReplByHand(t *testing.T) {
 	h.wants("M.doze()")
 	h.types("\x03")
 	h.wants("node-1:shop:1> ")
-	h.types(".sta\t\r")
+	h.types(".stat\t\r")
 	h.wants("M.stock = {")
 	h.wants("node-1:shop:1> ")
 	h.types("local kept = 5\r")

@@ -384,8 +384,9 @@ func (w *World) mayCollect() bool {
 	return false
 }
 
-// prune drops the coroutines that the collector has taken.
+// prune drops the coroutines and interned values that the collector has taken.
 func (vm *VM) prune() {
+	vm.pruneInterned()
 	for k, p := range vm.coroutines {
 		if p.Value() == nil {
 			vm.world.end(k)

@@ -133,14 +133,30 @@ func (vm *VM) Intern(key any, make func() *lua.LUserData) *lua.LUserData {
 		vm.interned, vm.internNext = map[any]weak.Pointer[lua.LUserData]{}, 64
 	}
 	if len(vm.interned) >= vm.internNext {
-		for k, p := range vm.interned {
-			if p.Value() == nil {
-				delete(vm.interned, k)
-			}
-		}
-		vm.internNext = max(64, 2*len(vm.interned))
+		vm.pruneInterned()
 	}
 	ud := make()
 	vm.interned[key] = weak.Make(ud)
 	return ud
+}
+
+// pruneInterned drops the values that the collector has taken. A map keeps the
+// room of what it held once, so the rest gets a new one.
+func (vm *VM) pruneInterned() {
+	live := 0
+	for _, p := range vm.interned {
+		if p.Value() != nil {
+			live++
+		}
+	}
+	if live < len(vm.interned) {
+		rest := make(map[any]weak.Pointer[lua.LUserData], live)
+		for k, p := range vm.interned {
+			if p.Value() != nil {
+				rest[k] = p
+			}
+		}
+		vm.interned = rest
+	}
+	vm.internNext = max(64, 2*len(vm.interned))
 }

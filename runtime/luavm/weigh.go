@@ -69,6 +69,7 @@ func (vm *VM) Weigh(n int) (Usage, []Weight) {
 	g.walk()
 	u := Usage{Bytes: g.w.bytes, Objects: g.w.count, Compacted: g.w.compact()}
 	vm.tidy.last = u
+	vm.prune()
 	return u, g.heaviest(n)
 }
 

@@ -49,8 +49,8 @@ func (g *Gateway) serve(l *Listener) {
 }
 
 func (g *Gateway) serveStream(l *Listener, raw *slotConn) {
-	defer raw.Close()
 	if l.Transport == TCP {
+		defer raw.Close()
 		g.run(&streamLink{Conn: raw, raw: raw}, TCP, raw.RemoteAddr(), g.now())
 		return
 	}
@@ -62,9 +62,14 @@ func (g *Gateway) serveStream(l *Listener, raw *slotConn) {
 	if err != nil {
 		g.count.add(cTLSFailed, 1)
 		g.log.Debug("TLS handshake failed", "service", "gateway", "gateway", string(g.id), "address", raw.RemoteAddr().String(), "err", err)
+		_ = raw.Close() // as in streamLink
 		return
 	}
-	g.run(&streamLink{Conn: conn, raw: raw}, TLS, raw.RemoteAddr(), began)
+	// The handshake has grown a stack that an idle session does not need.
+	g.wg.Go(func() {
+		defer raw.Close()
+		g.run(&streamLink{Conn: conn, raw: raw}, TLS, raw.RemoteAddr(), began)
+	})
 }
 
 // admitting is a listener that gives out connections which hold a slot, and

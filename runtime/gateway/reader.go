@@ -14,8 +14,8 @@ import (
 const (
 	// readBuffer is what an idle connection keeps for what may come.
 	readBuffer = 2 << 10
-	// onWebSocket is the same where the transport has a buffer of its own.
-	onWebSocket = 512
+	// smallBuffer is the same where the transport has a buffer of its own.
+	smallBuffer = 512
 	// readStep bounds the memory taken on the word of a header: a longer body
 	// gets its memory as its bytes arrive.
 	readStep = 4 << 10
@@ -78,10 +78,10 @@ func (c *client) arrived(body int) {
 }
 
 func (c *client) readBuffer() int {
-	if c.transport == WebSocket {
-		return onWebSocket
+	if c.transport == TCP {
+		return readBuffer
 	}
-	return readBuffer
+	return smallBuffer
 }
 
 // drain reads and forgets until the other side is done.

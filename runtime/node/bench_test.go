@@ -34,6 +34,8 @@ func TestMain(m *testing.M) {
 		goleak.VerifyTestMain(m)
 	case "node":
 		serveBenchNode()
+	case "crowd":
+		serveCrowd()
 	case "quic":
 		serveBareQUIC()
 	default:

@@ -15,9 +15,11 @@ func newCheck(io *IO) *cobra.Command {
 		Short:   "find every problem of configuration, routes and scripts",
 		GroupID: groupProject,
 		Example: "  shield check\n  shield check --json\n  shield check --config node-1.yaml   # as shield run would read it",
-		Long: `Reads shield.yaml, rpc.yaml and every script without running them, and prints all problems at
-once as file:line:column, which editors can jump to. Without --config the project is checked as
-shield dev would run it, so secrets may be missing; with it, as shield run would.`,
+		Long: `Reads shield.yaml, rpc.yaml and every script, and prints all problems at once as file:line:column,
+which editors can jump to. Scripts of services are loaded too, in a scratch machine where shield.*
+does nothing and no file is changed: what throws at the top level and handlers that rpc.yaml names
+in vain are found; handlers are not run. Without --config the project is checked as shield dev
+would run it, so secrets may be missing; with it, as shield run would.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error { return runCheck(io, overlay) },
 	}
@@ -58,6 +60,10 @@ func runCheck(io *IO, overlay string) error {
 			}
 		}
 	}
+	again := "shield check"
+	if overlay != "" {
+		again += " --config " + overlay
+	}
 	switch {
 	case !r.Failed:
 		io.Note("%s ok: %d files, %d services, %d routes", r.Config.App.Name, len(r.Files), len(r.Config.Services), len(r.Config.RPC))
@@ -65,8 +71,8 @@ func runCheck(io *IO, overlay string) error {
 	case io.JSON:
 		return quiet(exitInvalid)
 	case errors == 1:
-		return fail(exitInvalid, "shield check", "1 problem; mend it and check again")
+		return fail(exitInvalid, again, "1 problem; mend it and check again")
 	default:
-		return fail(exitInvalid, "shield check", "%d problems; mend them and check again", errors)
+		return fail(exitInvalid, again, "%d problems; mend them and check again", errors)
 	}
 }

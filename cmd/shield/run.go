@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -42,6 +43,14 @@ signal ends at once. The log goes to standard output.`,
 				opts.Dir = dir
 			}
 			project, err := config.Load(opts)
+			var problems config.Problems
+			if errors.As(err, &problems) { // `shield check` alone would check it as dev reads it
+				file := overlay
+				if file == "" {
+					file = fromHere(io, opts.Dir, config.FileName)
+				}
+				return &failure{Exit: exitInvalid, Err: problems, Next: "shield check --config " + file}
+			}
 			if err != nil {
 				return err
 			}

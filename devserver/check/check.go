@@ -1,6 +1,7 @@
-// Package check finds everything that is wrong with a project without running
-// it: configuration, routes, and the syntax of every script. It starts no
-// goroutines and makes no Lua machine.
+// Package check finds everything that is wrong with a project without starting
+// it: configuration, routes, the syntax of every script, and what the services'
+// scripts throw at their top level, which is run in a scratch machine that can
+// do nothing to anybody. It starts no goroutines of its own.
 package check
 
 import (
@@ -55,6 +56,11 @@ func Project(opts config.Options) (Result, error) {
 	}
 	if err := r.scripts(dir, cfg); err != nil {
 		return r, err
+	}
+	if cfg != nil { // else nobody knows what the services are
+		if err := r.load(dir, cfg); err != nil {
+			return r, err
+		}
 	}
 	slices.SortStableFunc(r.Problems, func(a, b Problem) int {
 		if c := strings.Compare(a.File, b.File); c != 0 {

@@ -174,3 +174,20 @@ func (c *Config) RouteAt(name string) Pos {
 	}
 	return Pos{}
 }
+
+// Missing says that script, which has these methods, lacks the handler of a
+// route from clients.
+func (r *Route) Missing(script string, methods []string) (Problem, bool) {
+	if r.Dir != shield.ClientToServer || slices.Contains(methods, r.Handler) {
+		return Problem{}, false
+	}
+	p := Problem{
+		Pos: r.Pos, Path: "routes[" + r.Name + "].handler",
+		Message: fmt.Sprintf("%s has no method %q", script, r.Handler),
+		Cure:    fmt.Sprintf("add `function M.%s(ctx, client, request)`", r.Handler),
+	}
+	if near := shield.Nearest(r.Handler, methods); near != "" {
+		p.Cure = fmt.Sprintf("did you mean %q?", near)
+	}
+	return p, true
+}

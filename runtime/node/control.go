@@ -84,24 +84,12 @@ func (n *Node) CheckHandlers(routes []config.Route) error {
 			}
 			methods[r.Service] = of
 		}
-		if slices.Contains(of, r.Handler) {
-			continue
+		if p, missing := r.Missing(scripts[r.Service], of); missing {
+			problems = append(problems, p)
 		}
-		problems = append(problems, config.Problem{
-			Pos: r.Pos, Path: "routes[" + r.Name + "].handler",
-			Message: fmt.Sprintf("%s has no method %q", scripts[r.Service], r.Handler),
-			Cure:    handlerCure(shield.Nearest(r.Handler, of), r.Handler),
-		})
 	}
 	if len(problems) > 0 {
 		return problems
 	}
 	return nil
-}
-
-func handlerCure(near, handler string) string {
-	if near != "" {
-		return fmt.Sprintf("did you mean %q?", near)
-	}
-	return fmt.Sprintf("add `function M.%s(ctx, client, request)`", handler)
 }

@@ -63,6 +63,13 @@ func (r *Runtime) ModuleMethods(module shield.Name) ([]string, error) {
 	if serr != nil {
 		return nil, serr
 	}
+	return r.methodsOf(spec)
+}
+
+// SpecMethods is ModuleMethods for a module that this Runtime was not told of.
+func (r *Runtime) SpecMethods(spec Spec) ([]string, error) { return r.methodsOf(&spec) }
+
+func (r *Runtime) methodsOf(spec *Spec) ([]string, error) {
 	if spec.Script == "" {
 		return nil, nil // a Go service answers to whatever it likes
 	}

@@ -84,7 +84,8 @@ type LinkStats struct {
 // of arrival on a link's own goroutine and must not block.
 type Local interface {
 	// Deliver hands over one envelope. reply is nil for a send, and is used
-	// exactly once for a call. e belongs to the callee.
+	// exactly once for a call. e belongs to the callee, but for e.Args, which are
+	// valid only during the call.
 	Deliver(e *shield.Envelope, reply shield.Replier)
 	// Frame hands over one frame of session traffic. body is valid only during
 	// the call; the Decode functions of package wire copy.

@@ -285,7 +285,7 @@ type outcome struct {
 
 type waiter chan outcome
 
-func (w waiter) Done(result []byte, err *shield.Error) { w <- outcome{result, err} }
+func (w waiter) Done(result []byte, err *shield.Error) { w <- outcome{bytes.Clone(result), err} }
 
 // localEnd is what stands behind a cluster in a test.
 type localEnd interface {
@@ -320,7 +320,8 @@ func (l *local) Deliver(e *shield.Envelope, reply shield.Replier) {
 	}
 	l.calls++
 	if d, err := time.ParseDuration(strings.TrimPrefix(e.Method, "slow ")); err == nil {
-		time.AfterFunc(d, func() { reply.Reply(e.Args, nil) })
+		args := bytes.Clone(e.Args)
+		time.AfterFunc(d, func() { reply.Reply(args, nil) })
 		return
 	}
 	switch e.Method {

@@ -28,7 +28,7 @@ func (s *Service) Send(to Target, method string, args *value.Payload) *shield.Er
 	if local != nil {
 		return local.postTo(to, &message{kind: kindSend, method: method, args: *args, sender: s.self, trace: s.trace()})
 	}
-	env := &shield.Envelope{Source: s.handle, Target: far, Method: method, Args: value.Append(nil, args), Trace: s.trace()}
+	env := &shield.Envelope{Source: s.handle, Target: far, Method: method, Args: value.Bytes(args), Trace: s.trace()}
 	if err := s.rt.cfg.Remote.Send(env); err != nil {
 		return shield.AsError(err, shield.NodeOffline)
 	}
@@ -91,7 +91,7 @@ func (s *Service) Call(L *lua.LState, to Target, method string, args *value.Payl
 
 // callFar is the part of Call that crosses nodes.
 func (s *Service) callFar(L *lua.LState, w *wait, far shield.Handle, args *value.Payload, left int64) *shield.Error {
-	env := &shield.Envelope{Source: s.handle, Target: far, Method: w.method, Args: value.Append(nil, args),
+	env := &shield.Envelope{Source: s.handle, Target: far, Method: w.method, Args: value.Bytes(args),
 		Timeout: time.Duration(left), Trace: s.trace()}
 	id, err := s.rt.cfg.Remote.Call(env, &farWait{w: w, gen: w.gen()})
 	if err != nil {

@@ -41,6 +41,7 @@ func (r *Runtime) deliver(env *shield.Envelope, reply shield.Replier) *shield.Er
 	if derr := value.Decode(&m.args, env.Args, s.lim.MaxMessageSize); derr != nil {
 		return s.CopyError(derr)
 	}
+	env.Args = nil // the turn keeps the envelope, and must not keep the link's buffer
 	if reply != nil {
 		m.kind = kindCall
 		m.to = &farCaller{reply: reply}
@@ -61,7 +62,7 @@ func (c *farCaller) answer(_ *Service, results *value.Payload, err *shield.Error
 		c.reply.Reply(nil, err)
 		return
 	}
-	c.reply.Reply(value.Append(nil, results), nil)
+	c.reply.Reply(value.Bytes(results), nil)
 }
 
 // Ingress takes a client frame to the handler of its route in its target. An

@@ -3,7 +3,8 @@ package shield
 import "time"
 
 // Envelope is a message on its way between nodes: a send, or a call that wants
-// one reply. Args are encoded values (package value).
+// one reply. Args are encoded values (package value); whoever is handed an
+// envelope may read them until it returns, and nobody may write to them.
 type Envelope struct {
 	Source  Handle // ID 0 when no service sent it: a tool, or the node itself
 	Target  Handle // ID 0 addresses the node itself
@@ -15,13 +16,14 @@ type Envelope struct {
 }
 
 // Waiter waits for the reply to one call. Done is called exactly once unless
-// the call was cancelled first, from any goroutine, and must not block.
+// the call was cancelled first, from any goroutine, and must not block. result
+// is valid until it returns.
 type Waiter interface {
 	Done(result []byte, err *Error)
 }
 
 // Replier takes the answer to one inbound call, exactly once, from any
-// goroutine, without blocking.
+// goroutine, without blocking. result may be used again afterwards.
 type Replier interface {
 	Reply(result []byte, err *Error)
 }

@@ -3,6 +3,7 @@ package value
 import (
 	"encoding/binary"
 	"slices"
+	"unsafe"
 
 	"github.com/tinylib/msgp/msgp"
 	lua "github.com/yuin/gopher-lua"
@@ -43,6 +44,16 @@ func Append(b []byte, p *Payload) []byte {
 		b = appendValue(b, p.At(i))
 	}
 	return b
+}
+
+// Bytes is Append to nothing. Those of a payload that Encode made are its own:
+// nobody may write to them.
+func Bytes(p *Payload) []byte {
+	if p.encoded {
+		s := string(p.in[0].(lua.LString))
+		return unsafe.Slice(unsafe.StringData(s), len(s))
+	}
+	return Append(nil, p)
 }
 
 func appendValue(b []byte, v lua.LValue) []byte {

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"time"
@@ -56,8 +55,9 @@ func (in *Interner) text(b []byte) string {
 	return s
 }
 
-// DecodeEnvelope reads a body; the result owns its memory. The epochs and the
-// target's node are left for the caller, who knows the link. in may be nil.
+// DecodeEnvelope reads a body; the arguments are part of it, the rest is not. The
+// epochs and the target's node are left for the caller, who knows the link. in
+// may be nil.
 func DecodeEnvelope(body []byte, in *Interner) (*shield.Envelope, error) {
 	f := fields{b: body}
 	e := &shield.Envelope{}
@@ -74,7 +74,7 @@ func DecodeEnvelope(body []byte, in *Interner) (*shield.Envelope, error) {
 	}
 	e.Source.Node = shield.NodeID(in.text(source))
 	e.Method = in.text(method)
-	e.Args = bytes.Clone(f.rest())
+	e.Args = f.rest()
 	return e, nil
 }
 
@@ -114,8 +114,8 @@ func AppendReply(dst []byte, r *Reply) []byte {
 	return endFrame(append(dst, detail...), start)
 }
 
-// DecodeReply reads a body; the result owns its memory. A code that this release
-// does not know keeps what the far side said of a retry.
+// DecodeReply reads a body; the result is part of it, an error is not. A code that
+// this release does not know keeps what the far side said of a retry.
 func DecodeReply(body []byte) (r Reply, err error) {
 	f := fields{b: body}
 	r.CallID = f.uvarint("call id")
@@ -123,7 +123,7 @@ func DecodeReply(body []byte) (r Reply, err error) {
 	case f.err != nil:
 		return r, f.err
 	case status == 0:
-		r.Result = bytes.Clone(f.rest())
+		r.Result = f.rest()
 		return r, nil
 	case status != 1:
 		f.fail("status", ErrMalformed)

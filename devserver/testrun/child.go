@@ -132,6 +132,7 @@ func newRunner(spec *Spec, out *emitter, g *guard) (*runner, error) {
 		return nil, err
 	}
 	r := &runner{spec: spec, out: out, guard: g, files: files, turns: NewTurns(spec.Seed)}
+	r.turns.halt = &g.over
 	if spec.Run != "" {
 		if r.filter, err = regexp.Compile(spec.Run); err != nil {
 			return nil, err

@@ -16,7 +16,8 @@ type guard struct {
 	spec  *Spec
 	out   *emitter
 	turns atomic.Pointer[Turns]
-	over  atomic.Bool // the file's time is over
+	over  atomic.Bool            // the file's time is over
+	why   atomic.Pointer[string] // what kept it from ending, as far as that is known
 
 	mu    sync.Mutex
 	looks []func(time.Time)
@@ -42,7 +43,7 @@ func (g *guard) run() {
 		now := time.Now()
 		ran := now.Sub(began)
 		if ran >= limit {
-			g.over.Store(true)
+			g.end()
 			now = now.Add(24 * time.Hour) // past every limit of a turn
 		}
 		g.mu.Lock()
@@ -63,13 +64,27 @@ const graceAfterLimit = 2 * time.Second
 
 func (s *Spec) limit() time.Duration { return time.Duration(s.Timeout) * time.Millisecond }
 
+// end says that the time is over: from now on only the test itself gets turns,
+// and its next call of anything that waits ends it.
+func (g *guard) end() {
+	if g.over.Load() {
+		return
+	}
+	why := ""
+	if t := g.turns.Load(); t != nil {
+		if stuck := t.Stuck(); stuck != "" {
+			why = "; " + stuck
+		}
+	}
+	g.why.Store(&why)
+	g.over.Store(true)
+}
+
 // fatal ends the process of a file that does not end.
 func (g *guard) fatal(limit time.Duration) {
 	text := fmt.Sprintf("not done within %v of real time (--timeout), and could not be ended", limit)
-	if t := g.turns.Load(); t != nil {
-		if why := t.Stuck(); why != "" {
-			text += "; " + why
-		}
+	if why := g.why.Load(); why != nil {
+		text += *why
 	}
 	buf := make([]byte, 1<<20)
 	buf = buf[:runtime.Stack(buf, true)]

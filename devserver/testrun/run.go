@@ -96,8 +96,10 @@ func find(dir string, asked []string) ([]string, error) {
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && !given:
 			continue
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, fmt.Errorf("%w: the project has no %s", ErrNoTests, name)
 		case err != nil:
-			return nil, fmt.Errorf("%s: %w", name, cause(err))
+			return nil, fmt.Errorf("%s: %w", name, err)
 		case !st.IsDir():
 			files = append(files, path.Clean(name))
 			continue
@@ -117,14 +119,6 @@ func find(dir string, asked []string) ([]string, error) {
 	}
 	slices.Sort(files)
 	return slices.Compact(files), nil
-}
-
-func cause(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		return pe.Err
-	}
-	return err
 }
 
 // parent runs the children and hands on what they say.

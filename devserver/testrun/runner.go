@@ -126,8 +126,8 @@ func (r *runner) runFile() *Failure {
 
 func (r *runner) overText() string {
 	text := fmt.Sprintf("not done within %v of real time (--timeout)", r.spec.limit())
-	if why := r.turns.Stuck(); why != "" {
-		text += "; " + why
+	if why := r.guard.why.Load(); why != nil {
+		text += *why
 	}
 	return text
 }
@@ -231,7 +231,7 @@ func (r *runner) wait(L *lua.LState, what string, do func()) {
 	r.checkTime(L)
 	luavm.Suspend(L, what, luavm.WaitFunc(func() {
 		do()
-		r.turns.Take("test")
+		r.turns.Take(theTest)
 	}))
 	r.checkTime(L)
 }

@@ -48,10 +48,9 @@ type scope struct {
 // site says where an expression stands: which slot it initialises, if any, and
 // what it is a part of.
 type site struct {
-	slot    *place
-	coarse  string
-	made    bool // by a constructor
-	element string
+	slot   *place
+	coarse string
+	made   bool // by a constructor
 }
 
 func (a *analyser) file(chunk []ast.Stmt) {

@@ -15,6 +15,8 @@ import (
 // compares with the real ones. A newer version either passes that check or
 // fails the first NewWorld with the name of the field that moved.
 
+//lint:file-ignore U1000 a mirror has every field of what it mirrors
+
 // registryMirror is lua.registry: the values of one stack.
 type registryMirror struct {
 	array   []lua.LValue

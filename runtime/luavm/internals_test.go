@@ -13,6 +13,7 @@ func TestLayoutCheck(t *testing.T) {
 	if err := checkLayout(); err != nil {
 		t.Fatal(err)
 	}
+	//lint:ignore U1000 only its layout is looked at
 	type a struct {
 		x int
 		y string

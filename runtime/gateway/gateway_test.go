@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"shield/runtime/shield"
@@ -232,6 +236,7 @@ func TestFrameBomb(t *testing.T) {
 		}
 		b.wantClose("frame_too_large")
 		r.wantCount(cInSize, 1)
+		r.wantCount("closed_frame_too_large", 1)
 	})
 }
 
@@ -347,11 +352,61 @@ func TestTooManyBadFramesEndTheSession(t *testing.T) {
 		b.send(rLogin, "{")
 	}
 	b.wantClose("decode_error")
+	r.wantCount("closed_decode_error", 1)
+	r.wantCount(cInDecode, 3)
 	c := r.dial()
 	for range 6 {
 		c.send(rMove, "{}")
 	}
 	c.wantClose("client_rpc.not_authenticated")
+	r.wantCount("closed_client_rpc.not_authenticated", 1)
+	r.wantCount(cInAuth, 6)
+}
+
+// A flood above the rate is refused frame by frame, and ends the session when it
+// goes on.
+func TestAFloodEndsTheSession(t *testing.T) {
+	r := newRig(t, TCP, func(c *Config) { c.Limits.Rate, c.Limits.Burst, c.Limits.MaxRefused = 0.001, 4, 10 })
+	b := r.dial()
+	for range 15 {
+		b.send(rLogin, "x")
+	}
+	b.wantClose("rate_limited")
+	r.wantCount(cInRate, 11)
+	r.wantCount("closed_rate_limited", 1)
+}
+
+// A connection that never finishes, or never begins, the handshake of its
+// transport is closed in time, gives its slot back and is counted.
+func TestHalfOpenHandshakes(t *testing.T) {
+	for _, tt := range []struct{ name, transport, text, counter string }{
+		{"no TLS hello", TLS, "", cTLSFailed},
+		{"half a TLS hello", TLS, "\x16\x03\x01\x02\x00\x01", cTLSFailed},
+		{"no request", WebSocket, "", cWebFailed},
+		{"half a request", WebSocket, "GET / HTTP/1.1\r\nHost:", cWebFailed},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, tt.transport, func(c *Config) { c.Limits.HandshakeTimeout = 50 * time.Millisecond })
+			conn, err := net.Dial("tcp", r.listeners[0].Net.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if _, err := io.WriteString(conn, tt.text); err != nil {
+				t.Fatal(err)
+			}
+			if err := conn.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Error("it is still open after five seconds")
+			}
+			r.gone()
+			r.close()
+			r.wantCount(tt.counter, 1)
+			r.wantCount(cConnections, 1)
+		})
+	}
 }
 
 func TestAddrs(t *testing.T) {

@@ -184,7 +184,10 @@ func (g *Gateway) serveWeb(l *Listener, in *admitting) {
 			switch s {
 			case http.StateNew:
 				g.wg.Add(1)
-			case http.StateClosed, http.StateHijacked:
+			case http.StateClosed: // it never became a WebSocket
+				g.count.add(cWebFailed, 1)
+				g.wg.Done()
+			case http.StateHijacked:
 				g.wg.Done()
 			}
 		},
@@ -195,7 +198,6 @@ func (g *Gateway) serveWeb(l *Listener, in *admitting) {
 
 func (g *Gateway) serveRequest(l *Listener, w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != l.path() {
-		g.count.add(cWebFailed, 1)
 		http.NotFound(w, r)
 		return
 	}
@@ -210,7 +212,6 @@ func (g *Gateway) serveRequest(l *Listener, w http.ResponseWriter, r *http.Reque
 	})
 	if err != nil {
 		g.wg.Done()
-		g.count.add(cWebFailed, 1)
 		g.log.Debug("no WebSocket", "service", "gateway", "gateway", string(g.id), "address", raw.RemoteAddr().String(), "err", err)
 		return // Accept has answered
 	}

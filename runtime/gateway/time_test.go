@@ -48,6 +48,7 @@ func TestNeverLoggingInIsClosed(t *testing.T) {
 			b.wantClose("handshake_timeout")
 			within(t, "closed", time.Since(start), 10*time.Second)
 		}
+		r.wantCount("closed_handshake_timeout", 3)
 	})
 }
 
@@ -69,6 +70,7 @@ func TestIdleIsClosed(t *testing.T) {
 			pinging.want(shield.RoutePong, "")
 		}
 		within(t, "closed", time.Since(start)-20*time.Second, 60*time.Second)
+		r.wantCount("closed_idle_timeout", 1)
 	})
 }
 
@@ -142,6 +144,7 @@ func TestStuckWriteEndsTheSession(t *testing.T) {
 			t.Errorf("the services heard (-want +got):\n%s", diff)
 		}
 		r.wantCount(cCloseLost, 1)
+		r.wantCount("closed_session_send_queue_full", 1)
 	})
 }
 

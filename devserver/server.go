@@ -339,7 +339,7 @@ func (s *Server) Banner(keys bool) Banner {
 		}
 	}
 	if s.cfg.Watch {
-		b.Watching = []string{"services/", "lib/", "rpc.yaml", "shield.yaml"}
+		b.Watching = []string{"services/", "lib/", "*.yaml"}
 	}
 	return b
 }

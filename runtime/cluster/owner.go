@@ -297,7 +297,7 @@ func (c *Cluster) adopt(a adoption) (ok bool, why string) {
 	if cn.dialled {
 		how = "we dialled it"
 	}
-	c.move(m, onHandshake, "handshake done, "+how)
+	c.move(m, onHandshake, how)
 	c.publishViews()
 	c.linkedBy(cn)
 	c.wg.Go(cn.readControl)

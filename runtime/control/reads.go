@@ -113,6 +113,11 @@ func (s *Server) node(r *http.Request, param string) (shield.NodeID, error) {
 	return "", withKnown(e, string(node), known, "nodes")
 }
 
+// minPrefix is how much of a session's id must be given: "s-" and four digits.
+const minPrefix = 6
+
+// session finds a session by its id, or by the beginning of it that log lines
+// show, where no other begins alike.
 func (s *Server) session(id shield.SessionID) (shield.SessionRow, error) {
 	row, err := s.host.Session(id)
 	if shield.CodeOf(err) != shield.SessionClosed {
@@ -124,8 +129,15 @@ func (s *Server) session(id shield.SessionID) (shield.SessionRow, error) {
 	}
 	SortSessions(rows)
 	known := make([]string, len(rows))
+	var begins []shield.SessionRow
 	for i, r := range rows {
 		known[i] = string(r.Session)
+		if len(id) >= minPrefix && strings.HasPrefix(known[i], string(id)) {
+			begins = append(begins, r)
+		}
+	}
+	if len(begins) == 1 {
+		return s.host.Session(begins[0].Session)
 	}
 	return row, withKnown(MakeError(err, shield.SessionClosed), string(id), known, "sessions")
 }

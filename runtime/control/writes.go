@@ -197,6 +197,7 @@ func (s *Server) kick(ctx context.Context, r KickRequest) (shield.SessionRow, st
 	if err != nil {
 		return row, about, err
 	}
+	r.Session = row.Session
 	return row, about, s.host.Kick(ctx, r)
 }
 

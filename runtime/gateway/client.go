@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -290,14 +291,14 @@ func (c *client) logEpoch(level slog.Level, cause string, before shield.Handle, 
 		from, to = n.Client.Epoch-1, n.Client.Epoch
 		where += " -> " + c.g.router.TargetName(n.Target)
 	}
-	text := fmt.Sprintf("session %s epoch %d -> %d: %s", c.id, from, to, cause)
+	text := fmt.Sprintf("%s epoch %d -> %d: %s", c.id.Short(), from, to, strings.TrimSpace(cause+" "+player))
+	if n.Kind == shield.NoticeBound {
+		text += " to " + strings.TrimPrefix(c.g.router.TargetName(n.Target), string(c.g.id.Node())+":")
+	}
 	if n.Reason != "" {
 		text += " (" + n.Reason + ")"
 	}
-	if player != "" {
-		text += ", player " + player
-	}
-	c.g.log.LogAttrs(context.Background(), level, text+", "+where,
+	c.g.log.LogAttrs(context.Background(), level, text,
 		slog.String("service", "gateway"), slog.String("event", "epoch"), slog.String("gateway", string(c.g.id)),
 		slog.String("session", string(c.id)), slog.String("player", player),
 		slog.Uint64("from", uint64(from)), slog.Uint64("to", uint64(to)), slog.String("cause", cause),

@@ -193,7 +193,7 @@ func (n *Node) Drain(ctx context.Context) error {
 	for _, g := range n.gateways {
 		g.Drain()
 	}
-	n.log.Info("draining: out of routing, waiting for the services to finish", "service", "node", "event", "drain")
+	n.log.Info("draining: services finish what they do", "service", "node", "event", "drain")
 	err := n.services.Drain(ctx)
 	n.changed(PartNodes)
 	return err

@@ -64,6 +64,10 @@ type RoutesVersion uint64
 // SessionID names one client connection within the cluster.
 type SessionID string
 
+// Short is the beginning of a session's id, enough for a person and a log line.
+// Tools take it where no other session begins alike.
+func (s SessionID) Short() string { return string(s[:min(len(s), len("s-")+8)]) }
+
 // SessionEpoch rises by one at each bind of a session and when its binding is
 // invalidated; it is never lowered.
 type SessionEpoch uint32

@@ -179,9 +179,13 @@ func (s *Server) row(id shield.NodeID) shield.NodeRow {
 		rows = all[0].Nodes()
 	}
 	for _, r := range rows {
-		if r.Node == id {
-			return r
+		if r.Node != id {
+			continue
 		}
+		if m, err := s.member(id); err == nil && m.endedAs() != "" {
+			r.State, r.Reason = shield.Offline, m.endedAs()
+		}
+		return r
 	}
 	return shield.NodeRow{Node: id, State: shield.Offline, Gateways: []string{}}
 }

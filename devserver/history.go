@@ -1,6 +1,7 @@
 package devserver
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -70,6 +71,14 @@ func (h *history) add(results []reload.Result, by string) {
 		}
 		h.push(keyOf(r.Node, r.Service, r.ID), step)
 	}
+}
+
+// forget drops the history of a node that starts anew.
+func (h *history) forget(node shield.NodeID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	maps.DeleteFunc(h.steps, func(k historyKey, _ []control.CodeStep) bool { return k.node == node })
+	maps.DeleteFunc(h.restarted, func(k historyKey, _ time.Time) bool { return k.node == node })
 }
 
 func (h *history) push(key historyKey, step control.CodeStep) {

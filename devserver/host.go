@@ -75,7 +75,22 @@ func (s *Server) Nodes(from shield.NodeID) ([]shield.NodeRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	return n.Nodes(), nil
+	return s.markEnded(n.ID(), n.Nodes()), nil
+}
+
+// markEnded says of nodes that from still takes for online what this process
+// knows: they were ended here.
+func (s *Server) markEnded(from shield.NodeID, rows []shield.NodeRow) []shield.NodeRow {
+	for i, r := range rows {
+		m, err := s.member(r.Node)
+		if err != nil || r.State != shield.Online {
+			continue
+		}
+		if how := m.endedAs(); how != "" {
+			rows[i].State, rows[i].Reason = shield.Suspect, fmt.Sprintf("%s; %s has not noticed yet", how, from)
+		}
+	}
+	return rows
 }
 
 // stoppedRows show a process whose nodes have all been stopped.

@@ -26,6 +26,7 @@ type member struct {
 	conn  net.PacketConn
 	node  *node.Node // the last one, also after it ended
 	alive bool
+	ended string         // how it ended, while it does not run; "" before its first start
 	watch sync.WaitGroup // the goroutine that waits for node.Failed
 }
 
@@ -86,7 +87,7 @@ func (m *member) start(ctx context.Context) error {
 	if err := m.node.Start(ctx); err != nil {
 		return fmt.Errorf("%s: %w", m.id, err)
 	}
-	m.alive = true
+	m.alive, m.ended = true, ""
 	n := m.node
 	m.server.noteStarts(n)
 	if failed := n.Failed(); failed != nil {
@@ -109,6 +110,22 @@ func (m *member) takeServices(p *config.Config) {
 	m.project = next
 }
 
+// takeRoutes makes routes those of the next start.
+func (m *member) takeRoutes(routes []config.Route) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	next := m.project.Clone()
+	next.RPC = routes
+	m.project = next
+}
+
+// endedAs tells how the node ended; "" while it runs.
+func (m *member) endedAs() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.ended
+}
+
 // running gives the node while it runs.
 func (m *member) running() (*node.Node, bool) {
 	m.mu.Lock()
@@ -129,16 +146,19 @@ func (m *member) drain(ctx context.Context) error {
 
 // stop ends the node; nil when it does not run.
 func (m *member) stop(ctx context.Context) error {
-	return m.end(func(n *node.Node) error { return n.Stop(ctx) })
+	return m.end("stopped", func(n *node.Node) error { return n.Stop(ctx) })
 }
 
 // kill ends the node as a crash would be seen from outside.
-func (m *member) kill() error { return m.end((*node.Node).Kill) }
+func (m *member) kill() error { return m.end("killed", (*node.Node).Kill) }
 
-func (m *member) end(how func(*node.Node) error) error {
+func (m *member) end(as string, how func(*node.Node) error) error {
 	m.mu.Lock()
 	n, was := m.node, m.alive
 	m.alive = false
+	if was {
+		m.ended = as
+	}
 	m.mu.Unlock()
 	if !was {
 		return nil
@@ -169,6 +189,7 @@ func (m *member) again(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	m.server.reload.forget(m.id)
 	return m.start(ctx)
 }
 

@@ -2,6 +2,7 @@ package devserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -14,22 +15,22 @@ import (
 )
 
 // saved makes a saved shield.yaml live as far as that can be: services that
-// differ start afresh, and of the rest it says what needs a restart. A bad file
-// changes nothing.
-func (r *reloading) saved() {
+// differ start afresh, and of the rest it says what needs a restart, where the
+// file was just saved. A bad file changes nothing, and the error says why.
+func (r *reloading) saved(now bool) error {
 	log := r.s.log.With("service", "reload", "event", "reload")
 	if r.s.cfg.Mode == control.ModeRun {
 		log.Warn("shield.yaml changed; restart this node to make that live")
-		return
+		return nil
 	}
 	next, err := config.Load(config.Options{Dir: r.s.cfg.Project.Dir, Environ: r.s.cfg.Environ, Dev: true, Nodes: len(r.s.members)})
 	if err != nil {
-		log.Error(strings.TrimRight(problemText(err), "\n") + "\nshield.yaml is refused; what runs stays as it is")
-		return
+		return err
 	}
 	changed := differs(r.project(), next)
+	var errs []error
 	for _, m := range r.s.members {
-		r.respec(m, next)
+		errs = append(errs, r.respec(m, next))
 		m.takeServices(next)
 	}
 	// What is compared with next time: the services are live now, the rest is not.
@@ -38,9 +39,10 @@ func (r *reloading) saved() {
 	r.mu.Lock()
 	r.is = is
 	r.mu.Unlock()
-	if len(changed) > 0 {
+	if now && len(changed) > 0 {
 		log.Warn("shield.yaml: " + strings.Join(changed, ", ") + " changed; restart `shield dev` to make that live")
 	}
+	return errors.Join(errs...)
 }
 
 // project is what runs, as far as reloads have changed it.
@@ -51,11 +53,11 @@ func (r *reloading) project() *config.Config {
 }
 
 // respec brings one node's services up to a new shield.yaml.
-func (r *reloading) respec(m *member, next *config.Config) {
+func (r *reloading) respec(m *member, next *config.Config) error {
 	log := r.s.cfg.Log.Logger(m.id).With("service", "reload", "event", "reload")
 	n, ok := m.running()
 	if !ok {
-		return
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), respecTime)
 	defer cancel()
@@ -71,8 +73,9 @@ func (r *reloading) respec(m *member, next *config.Config) {
 		}
 	}
 	if err != nil {
-		log.Error("shield.yaml: " + err.Error())
+		return partly{fmt.Errorf("%s: %w", m.id, err)}
 	}
+	return nil
 }
 
 // respecTime bounds how long the services of one node may take to start afresh.

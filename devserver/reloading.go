@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,6 +30,10 @@ type reloading struct {
 
 	looks sync.Mutex      // one look at a time where nothing is watched; guards disk
 	disk  *watch.Snapshot // what that look read
+
+	round sync.Mutex // one change at a time; guards what follows
+	yaml  refusal    // of shield.yaml
+	rpc   refusal    // of rpc.yaml
 
 	mu     sync.Mutex
 	is     *config.Config // what runs
@@ -62,6 +68,7 @@ func newReloading(s *Server) (*reloading, error) {
 		return nil, fmt.Errorf("read the project: %w", err)
 	}
 	r.code = reload.New(reload.Config{Nodes: r.nodes, Files: s.files, Log: s.log}, r.disk)
+	r.yaml.file, r.rpc.file = config.FileName, config.RPCFileName
 	return r, nil
 }
 
@@ -98,45 +105,121 @@ func (r *reloading) nodes() []reload.Node {
 	return all
 }
 
-// change brings everything up to what the files hold.
+// change brings everything up to what the files hold: first the code that runs,
+// then shield.yaml, which may start services whose scripts came with it, then
+// rpc.yaml, which needs the handlers of both. A file that was refused is tried
+// again with every change: what it lacked may be there now.
 func (r *reloading) change(ctx context.Context, set watch.ChangeSet) []reload.Result {
+	r.round.Lock()
+	defer r.round.Unlock()
+	r.code.See(set.Snapshot)
 	var code []watch.Change
+	yaml, rpc := false, false
 	for _, c := range set.Changes {
 		switch c.Path {
 		case config.RPCFileName:
-			r.routes(set.Snapshot)
+			rpc = true
 		case config.FileName:
-			r.saved()
+			yaml = true
 		default:
 			code = append(code, c)
 		}
 	}
-	if len(code) == 0 {
-		return nil
+	var results []reload.Result
+	if len(code) > 0 {
+		set.Changes = code
+		results = r.code.Change(ctx, set)
+		r.note(results, "save")
 	}
-	set.Changes = code
-	results := r.code.Change(ctx, set)
-	r.note(results, "save")
+	r.settings(set.Snapshot, yaml, rpc)
 	return results
 }
 
+// again tries what was refused once more, for a person who asks, and gives a row
+// for each such file.
+func (r *reloading) again(disk *watch.Snapshot) []control.ReloadRow {
+	r.round.Lock()
+	defer r.round.Unlock()
+	yaml, rpc := r.yaml.refused(), r.rpc.refused()
+	r.settings(disk, false, false)
+	var rows []control.ReloadRow
+	for _, f := range []struct {
+		was bool
+		*refusal
+	}{{yaml, &r.yaml}, {rpc, &r.rpc}} {
+		if !f.was {
+			continue
+		}
+		row := control.ReloadRow{Service: shield.Name(f.file), Result: reload.Reloaded}
+		if f.refused() {
+			row.Result = reload.Refusal
+			row.Error = &control.Error{Code: shield.ScriptLoadFailed, Message: f.text}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// settings takes in shield.yaml and rpc.yaml, each if it was saved or is waiting
+// for something to change.
+func (r *reloading) settings(disk *watch.Snapshot, yaml, rpc bool) {
+	if yaml || r.yaml.refused() {
+		r.yaml.settle(r.s.log, yaml, r.saved(yaml))
+	}
+	if rpc || r.rpc.refused() {
+		r.rpc.settle(r.s.log, rpc, r.routes(disk))
+	}
+}
+
+// refusal is a file whose content could not be made live.
+type refusal struct {
+	file string
+	text string // why; "" = it is live
+}
+
+func (f *refusal) refused() bool { return f.text != "" }
+
+// settle remembers how taking the file in went, and tells it once: saved is
+// whether the file itself was just saved.
+func (f *refusal) settle(log *slog.Logger, saved bool, err error) {
+	was := f.text
+	f.text = ""
+	if err == nil {
+		return
+	}
+	f.text = strings.TrimRight(problemText(err), "\n")
+	tail := " is refused; what runs stays as it is, and it is tried again with the next save"
+	if part := (partly{}); errors.As(err, &part) {
+		tail = " is live but for that; it is tried again with the next save"
+	}
+	if saved || f.text != was {
+		log.Error(f.text+"\n"+f.file+tail, "service", "reload", "event", "reload")
+	}
+}
+
+// partly is the error of a file that was taken in, but for what it says.
+type partly struct{ error }
+
+func (p partly) Unwrap() error { return p.error }
+
 // routes swaps in a new rpc.yaml, on all nodes or on none.
-func (r *reloading) routes(disk *watch.Snapshot) {
-	log := r.s.log.With("service", "reload", "event", "reload")
+func (r *reloading) routes(disk *watch.Snapshot) error {
 	f := disk.File(config.RPCFileName)
 	if f == nil {
-		log.Error("rpc.yaml is gone; the routes of before stay")
-		return
+		return errors.New("rpc.yaml is gone")
 	}
 	routes, err := config.ParseRPC(config.RPCFileName, f.Content, r.project())
 	if err == nil {
 		err = r.swapRoutes(routes)
 	}
 	if err != nil {
-		log.Error(strings.TrimRight(problemText(err), "\n") + "\nrpc.yaml is refused; the routes of before stay")
-		return
+		return err
 	}
-	log.Info(fmt.Sprintf("rpc.yaml: %d routes are live on %d nodes", len(routes), len(r.s.alive())))
+	for _, m := range r.s.members {
+		m.takeRoutes(routes)
+	}
+	r.s.log.Info(fmt.Sprintf("rpc.yaml: %d routes are live on %d nodes", len(routes), len(r.s.alive())), "service", "reload", "event", "reload")
+	return nil
 }
 
 func (r *reloading) swapRoutes(routes []config.Route) error {
@@ -193,7 +276,7 @@ func (r *reloading) note(results []reload.Result, by string) {
 			if res.Err != nil {
 				how += ": " + firstLine(res.Err.Error())
 			}
-		case reload.Undone, reload.Restarted:
+		case reload.Undone, reload.Restarted, reload.Started:
 			how = res.Outcome
 		}
 		r.last[serviceKey{res.Node, res.ID}] = reloaded{how, time.Now()}
@@ -205,6 +288,15 @@ func (r *reloading) note(results []reload.Result, by string) {
 func firstLine(s string) string {
 	line, _, _ := strings.Cut(s, "\n")
 	return line
+}
+
+// forget drops what a node's former life left: the new one counts its services
+// from 1 again.
+func (r *reloading) forget(id shield.NodeID) {
+	r.mu.Lock()
+	maps.DeleteFunc(r.last, func(k serviceKey, _ reloaded) bool { return k.node == id })
+	r.mu.Unlock()
+	r.history.forget(id)
 }
 
 // mark completes rows with how their last reload went.
@@ -255,7 +347,7 @@ func (s *Server) Reload(ctx context.Context, req control.ReloadRequest) (control
 		}
 	}
 	s.reload.note(results, "reload")
-	out := control.ReloadResult{OK: true, Services: []control.ReloadRow{}, MS: millis(time.Since(began))}
+	out := control.ReloadResult{OK: true, Services: []control.ReloadRow{}}
 	for _, r := range results {
 		row := control.ReloadRow{Service: r.Service, Node: r.Node, ID: r.ID, Result: r.Outcome, From: r.From, To: r.To,
 			Code: r.Code, MS: millis(r.Took), Warnings: r.Warnings, Lost: r.Lost}
@@ -266,7 +358,25 @@ func (s *Server) Reload(ctx context.Context, req control.ReloadRequest) (control
 		}
 		out.Services = append(out.Services, row)
 	}
+	if !req.Undo && !req.Restart {
+		rows := s.reload.again(s.reload.snapshot())
+		for _, row := range rows {
+			out.OK = out.OK && row.Error == nil
+		}
+		out.Services = append(out.Services, rows...)
+	}
+	out.MS = millis(time.Since(began))
 	return out, nil
+}
+
+// snapshot is what the files held when they were last read.
+func (r *reloading) snapshot() *watch.Snapshot {
+	if r.watcher != nil {
+		return r.watcher.Snapshot()
+	}
+	r.looks.Lock()
+	defer r.looks.Unlock()
+	return r.disk
 }
 
 // look reads the files and reloads what differs.
@@ -303,6 +413,9 @@ func (s *Server) knownServices(names []shield.Name) error {
 			for _, name := range row.Names {
 				known = append(known, string(name))
 			}
+		}
+		for _, d := range n.Runtime().Down() {
+			known = append(known, string(d.Name), string(d.Module))
 		}
 	}
 	slices.Sort(known)

@@ -81,6 +81,7 @@ func serve(t *testing.T, dir string, nodes int) (*Server, *client.Client) {
 	if err := s.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
+	dumpOnFail(t, s)
 	t.Cleanup(func() { stop(t, s) })
 	c := client.New(client.Endpoint{Network: "unix", Address: s.socket.Path})
 	t.Cleanup(c.Close)
@@ -122,6 +123,16 @@ func wantCall(t *testing.T, c *client.Client, want, target, method string, args 
 	if got := call(t, c, target, method, args...); got != want {
 		t.Errorf("call %s %s %v = %s, want %s", target, method, args, got, want)
 	}
+}
+
+func dumpOnFail(t *testing.T, s *Server) {
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, r := range allRows(s) {
+				t.Log(r.Node, r.Level, r.Text)
+			}
+		}
+	})
 }
 
 func eventually(t *testing.T, what string, ok func() bool) {

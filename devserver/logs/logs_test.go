@@ -92,3 +92,20 @@ func TestTextIsSafeForATerminal(t *testing.T) {
 		t.Errorf("Line = %q\nwant   %q", got, want)
 	}
 }
+
+// A traceback is a block below its line, also where an event's other fields are
+// left out.
+func TestDetailIsABlock(t *testing.T) {
+	row := shield.LogRow{Level: "error", Service: "room", Text: "hi: boom",
+		Fields: map[string]any{"detail": "stack traceback:\n\troom.lua:3: in hi\n", "error": "handler_error", "note": "a\nb"}}
+	got := string(Line(Style{UTC: true}, &row))
+	want := "00:00:00.000 error room         hi: boom error=handler_error\n    stack traceback:\n    \troom.lua:3: in hi\n    note:\n      a\n      b\n"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	row.Event = "crash"
+	want = "00:00:00.000 error room         hi: boom\n    stack traceback:\n    \troom.lua:3: in hi\n"
+	if diff := cmp.Diff(want, string(Line(Style{UTC: true}, &row))); diff != "" {
+		t.Errorf("event (-want +got):\n%s", diff)
+	}
+}

@@ -76,22 +76,52 @@ func Line(st Style, row *shield.LogRow) []byte {
 		writeFields(&b, st, row.Fields)
 	}
 	b.WriteByte('\n')
-	for rest != "" {
-		var line string
-		line, rest, _ = strings.Cut(rest, "\n")
-		b.WriteString("    " + clean(line) + "\n")
+	writeBlock(&b, "    ", rest)
+	for _, k := range sortedKeys(row.Fields) {
+		if v, ok := row.Fields[k].(string); ok && blocky(k, v) {
+			if k == detailKey {
+				writeBlock(&b, "    ", v)
+			} else if row.Event == "" {
+				b.WriteString("    " + clean(k) + ":\n")
+				writeBlock(&b, "      ", v)
+			}
+		}
 	}
 	return b.Bytes()
 }
 
-func writeFields(b *bytes.Buffer, st Style, fields map[string]any) {
+// detailKey is the field of a traceback or a source line.
+const detailKey = "detail"
+
+// blocky reports whether a field is printed below the line: on it, nobody could
+// read it.
+func blocky(k, v string) bool { return k == detailKey || strings.Contains(v, "\n") }
+
+// writeBlock writes lines, each indented.
+func writeBlock(b *bytes.Buffer, indent, text string) {
+	text = strings.TrimRight(text, "\n")
+	for text != "" {
+		var line string
+		line, text, _ = strings.Cut(text, "\n")
+		b.WriteString(indent + clean(line) + "\n")
+	}
+}
+
+func sortedKeys(fields map[string]any) []string {
 	keys := make([]string, 0, len(fields))
 	for k := range fields {
 		keys = append(keys, k)
 	}
 	sort.Strings(keys)
-	for _, k := range keys {
+	return keys
+}
+
+func writeFields(b *bytes.Buffer, st Style, fields map[string]any) {
+	for _, k := range sortedKeys(fields) {
 		var v string
+		if s, ok := fields[k].(string); ok && blocky(k, s) {
+			continue
+		}
 		if m, ok := fields[k].(map[string]any); ok {
 			j, err := json.Marshal(m)
 			v = string(j)

@@ -85,13 +85,17 @@ func (rl *Reloader) Restart(ctx context.Context, names ...shield.Name) []Result 
 		}
 		rl.mu.Unlock()
 		c := &change{t: t, key: k, name: label(l), from: l.Code, paths: l.Paths}
-		if _, err := t.node.Runtime.Restart(ctx, l.ID, "reload --restart"); err != nil {
-			results = append(results, c.result(Failed, err))
+		h, err := t.node.Runtime.Restart(ctx, l.ID, "reload --restart")
+		if err != nil {
+			results = append(results, c.result(Failed, rl.startProblem(l.Script, err)))
 			return
 		}
-		delete(rl.stale, k)
-		results = append(results, c.result(Restarted, nil))
+		rl.fresh(k)
+		r := c.result(Restarted, nil)
+		r.ID, r.To, r.Code = h.ID, 1, codeOf(t.node, h.ID)
+		results = append(results, r)
 	})
+	results = append(results, rl.startNamed(ctx, names)...)
 	sortResults(results)
 	return results
 }

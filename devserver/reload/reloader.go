@@ -51,6 +51,7 @@ type Reloader struct {
 	round sync.Mutex // held for a whole round; guards what follows
 	all   map[targetKey]*target
 	stale map[targetKey]bool // what it should run is on disk, but could not be had
+	bad   map[targetKey]bool // of them, those whose new code does not load
 	last  []targetKey        // of the last round that swapped anything
 
 	mu   sync.RWMutex // guards what follows
@@ -74,6 +75,7 @@ const (
 	HeldBack  = "held back" // another service that needs the same files failed
 	Undone    = "undone"
 	Restarted = "restarted"
+	Started   = "started" // it had failed for good and runs again
 )
 
 // Result is what became of one service on one node.
@@ -96,7 +98,7 @@ func New(cfg Config, disk *watch.Snapshot) *Reloader {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Reloader{cfg: cfg, disk: disk, all: map[targetKey]*target{}, stale: map[targetKey]bool{},
+	return &Reloader{cfg: cfg, disk: disk, all: map[targetKey]*target{}, stale: map[targetKey]bool{}, bad: map[targetKey]bool{},
 		runs: map[string]string{}, held: map[string]watch.Hash{}}
 }
 
@@ -161,6 +163,8 @@ func (rl *Reloader) Change(ctx context.Context, set watch.ChangeSet) []Result {
 	}, false)
 	// What no service runs is read from disk again by the next that starts.
 	rl.release(slices.Collect(maps.Keys(unused)))
+	results = append(results, rl.startFailed(ctx, nil)...)
+	sortResults(results)
 	return results
 }
 
@@ -181,7 +185,10 @@ func (rl *Reloader) release(paths []string) {
 func (rl *Reloader) Reload(ctx context.Context, names ...shield.Name) []Result {
 	rl.round.Lock()
 	defer rl.round.Unlock()
-	return rl.bring(ctx, nil, func(_ targetKey, l *service.Loaded) bool { return named(l, names) }, true)
+	results := rl.bring(ctx, nil, func(_ targetKey, l *service.Loaded) bool { return named(l, names) }, true)
+	results = append(results, rl.startFailed(ctx, names)...)
+	sortResults(results)
+	return results
 }
 
 func named(l *service.Loaded, names []shield.Name) bool {
@@ -207,7 +214,7 @@ func (c *change) result(outcome string, err error) Result {
 // bring is one round over the services that want names.
 func (rl *Reloader) bring(ctx context.Context, removed map[string]bool, want func(targetKey, *service.Loaded) bool, all bool) []Result {
 	var changes []*change
-	var results []Result
+	var results, restored []Result
 	rl.each(ctx, func(t *target, k targetKey, l *service.Loaded) {
 		if !want(k, l) {
 			return
@@ -229,13 +236,17 @@ func (rl *Reloader) bring(ctx context.Context, removed map[string]bool, want fun
 		case len(c.paths) > 0:
 			changes = append(changes, c)
 		default:
-			delete(rl.stale, k)
+			if rl.bad[k] {
+				restored = append(restored, c.result(Unchanged, nil))
+			}
+			rl.fresh(k)
 			rl.release(l.Paths)
 			if all {
 				results = append(results, c.result(Unchanged, nil))
 			}
 		}
 	})
+	rl.tellRestored(restored)
 	var swapped []targetKey
 	for _, g := range groups(changes) {
 		began := time.Now()
@@ -304,10 +315,16 @@ func (rl *Reloader) each(ctx context.Context, visit func(*target, targetKey, *se
 	}
 	for k := range rl.stale {
 		if now[k] == nil {
-			delete(rl.stale, k)
+			rl.fresh(k)
 		}
 	}
 	rl.all = now
+}
+
+// fresh forgets that a service was behind the files.
+func (rl *Reloader) fresh(k targetKey) {
+	delete(rl.stale, k)
+	delete(rl.bad, k)
 }
 
 func (rl *Reloader) within(ctx context.Context, do func(context.Context) error) error {
@@ -430,7 +447,7 @@ func (rl *Reloader) accept(g []*change) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	for _, c := range g {
-		delete(rl.stale, c.key)
+		rl.fresh(c.key)
 		for _, p := range c.paths {
 			delete(rl.runs, p)
 			delete(rl.held, p)
@@ -442,7 +459,7 @@ func (rl *Reloader) accept(g []*change) {
 func (rl *Reloader) fail(g []*change, culprit int, err error) []Result {
 	rl.mu.Lock()
 	for _, c := range g {
-		rl.stale[c.key] = true
+		rl.stale[c.key], rl.bad[c.key] = true, true
 		for p, src := range c.runs {
 			rl.runs[p] = src
 		}

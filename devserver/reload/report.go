@@ -59,6 +59,20 @@ func (rl *Reloader) tell(rs []Result, took time.Duration) {
 	}
 }
 
+// tellRestored ends the story of a save that could not be loaded: the files hold
+// again what runs.
+func (rl *Reloader) tellRestored(rs []Result) {
+	var all []string
+	for _, r := range rs {
+		if s := fmt.Sprintf("%s gen %d (%s)", r.Service, r.From, r.Code); !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	if len(all) > 0 {
+		rl.cfg.Log.Info("restored: the files hold again what runs, "+strings.Join(all, ", "), "service", "reload", "event", "reload")
+	}
+}
+
 // steps lists what each service went through: "room gen 4 -> 5 (a41f9c2)".
 func steps(rs []Result) string {
 	var all []string
@@ -87,6 +101,10 @@ func Explain(r Result) string {
 		if p.Opened > 0 && !strings.Contains(p.Text, fmt.Sprintf("line %d", p.Opened)) {
 			fmt.Fprintf(&b, "\n(opened at line %d)", p.Opened)
 		}
+	}
+	if r.From == 0 {
+		fmt.Fprintf(&b, "\n%s does not run; it is started again when a script is saved", r.Service)
+		return b.String()
 	}
 	fmt.Fprintf(&b, "\n%s: gen %d keeps serving", r.Service, r.From)
 	var refused *Refused

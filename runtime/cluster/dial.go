@@ -208,6 +208,8 @@ func (c *Cluster) keepDialling(ctx context.Context, d *dialer) {
 			continue // with the higher epoch, at once
 		case errors.As(err, &no):
 			// It was logged where it was found.
+		case errors.Is(err, net.ErrClosed):
+			// This node's own socket is gone: the node is being ended.
 		default:
 			c.civil.warn(c.log, "dial "+d.addr, "a peer can't be reached; is it started, and does UDP get through to it? it is dialled again until it answers",
 				"peer", d.addr, "reason", err.Error())

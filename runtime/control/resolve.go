@@ -40,6 +40,9 @@ func resolve(h Host, target string) (shield.NodeID, shield.Name, *shield.Error) 
 	}
 	switch slices.SortFunc(on, natural); len(on) {
 	case 0:
+		if err := notServing(h, "", name); err != nil {
+			return "", name, err
+		}
 		return "", name, withNames(shield.Errorf(shield.ServiceNotFound, "no node publishes %q", string(name)), name, routes, "")
 	case 1:
 		return shield.NodeID(on[0]), name, nil
@@ -48,6 +51,35 @@ func resolve(h Host, target string) (shield.NodeID, shield.Name, *shield.Error) 
 		Message: fmt.Sprintf("%d nodes publish %q and the first node does not; say which: %s",
 			len(on), string(name), strings.Join(qualify(on, name), " ")),
 		Detail: map[string]any{"nodes": on}}
+}
+
+// notServing is the error for a name that a service of the host has and nobody
+// can call: it has failed, or is not there yet. It is nil for one that no service
+// has. node may be "".
+func notServing(h Host, node shield.NodeID, name shield.Name) *shield.Error {
+	rows, err := h.Services()
+	if err != nil {
+		return nil // the error that the caller has says enough
+	}
+	var said []string
+	var detail []map[string]any
+	for _, r := range rows {
+		if r.Name != name || node != "" && r.Node != node || r.State == shield.Running {
+			continue
+		}
+		text := fmt.Sprintf("on %s it is %s", r.Node, r.State)
+		if r.Reason != "" {
+			text += ": " + r.Reason
+		}
+		said = append(said, text)
+		detail = append(detail, map[string]any{"node": r.Node, "state": r.State, "reason": r.Reason})
+	}
+	if len(said) == 0 {
+		return nil
+	}
+	hint := "see `shield logs --service " + string(name) + "`"
+	return &shield.Error{Code: shield.ServiceNotFound, Detail: map[string]any{"services": detail},
+		Message: fmt.Sprintf("%q exists and can't be called: %s; %s", string(name), strings.Join(said, "; "), hint)}
 }
 
 // firstNode answers whatever names no node.
@@ -77,6 +109,10 @@ func explain(ctx context.Context, h Host, node shield.NodeID, name shield.Name, 
 	case shield.NodeNotFound:
 		better = withKnown(e, string(node), knownNodes(h), "nodes")
 	case shield.ServiceNotFound:
+		if err := notServing(h, node, name); err != nil {
+			e.Message, e.Detail = err.Message, err.Detail
+			return
+		}
 		routes, err := h.Routes(firstNode(h))
 		if err != nil {
 			return

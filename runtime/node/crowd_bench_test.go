@@ -335,6 +335,12 @@ func memory() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
+func stackBytes() int64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.StackInuse)
+}
+
 // settle waits until the node has no sessions, or n of them, and whatever ended
 // is over.
 func settle(b *testing.B, n *node.Node, sessions int) {
@@ -356,10 +362,11 @@ func BenchmarkCrowdIdle(b *testing.B) {
 			n, far := hallNode(b, nil), newFarCrowd(b)
 			address := n.Gateways()[0].Addresses[i]
 			far.ask("join 100 %s", address) // what is made once
-			before := memory()
+			before, stacks := memory(), stackBytes()
 			far.ask("join %d %s", count, address)
 			settle(b, n, count+100)
 			b.ReportMetric(float64(memory()-before)/count, "B/session")
+			b.ReportMetric(float64(stackBytes()-stacks)/count, "stack-B/session")
 			far.ask("leave")
 			settle(b, n, 0)
 		})

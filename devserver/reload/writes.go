@@ -23,6 +23,7 @@ func (s *swap) planWrites(f *fileSwap) {
 		case keep:
 			s.carry(f, p)
 		case remove:
+			s.noteDropped(f, p.old)
 			s.drop(f, p)
 		}
 	}

@@ -82,7 +82,7 @@ func (w *world) start(count int) error {
 	w.starts++
 	for i := range project.Gateways { // clients of tests come by memory, whatever the game's come by
 		nw := &project.Gateways[i].Network
-		nw.TCP, nw.TLS, nw.WS, nw.QUIC, nw.Cert, nw.Key = fmt.Sprintf("127.0.0.1:%d", firstPort+i), "", "", "", "", ""
+		nw.TCP, nw.TLS, nw.WS, nw.WSS, nw.QUIC, nw.Cert, nw.Key = fmt.Sprintf("127.0.0.1:%d", firstPort+i), "", "", "", "", "", ""
 	}
 	w.net = memnet.New(memnet.Config{Seed: w.spec.Seed + uint64(w.starts)<<32, Turn: w.turns.Take})
 	w.members = nil

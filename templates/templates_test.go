@@ -71,6 +71,34 @@ func TestNodesOfTheArenaAreValid(t *testing.T) {
 	}
 }
 
+// A gateway in a container must be reachable from outside, and a project without
+// one must not promise a port.
+func TestContainersListen(t *testing.T) {
+	for _, name := range Names() {
+		dir := write(t, name)
+		text, err := os.ReadFile(filepath.Join(dir, "Dockerfile"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts := config.Options{Dir: dir}
+		for _, m := range regexp.MustCompile(`(?m)^ENV (\S+)$`).FindAllStringSubmatch(string(text), -1) {
+			opts.Environ = append(opts.Environ, m[1])
+		}
+		cfg, err := config.Load(opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range cfg.Gateways {
+			if !strings.HasPrefix(g.Network.TCP, "0.0.0.0:") {
+				t.Errorf("%s: in its container gateway %s listens on %s", name, g.Name, g.Network.TCP)
+			}
+		}
+		if exposes := strings.Contains(string(text), "EXPOSE 7001/tcp"); exposes != (len(cfg.Gateways) > 0) {
+			t.Errorf("%s: %d gateways, and the Dockerfile publishes their port: %v", name, len(cfg.Gateways), exposes)
+		}
+	}
+}
+
 // TestHandlersExist holds rpc.yaml to the scripts by text; the node does it by
 // loading them.
 func TestHandlersExist(t *testing.T) {

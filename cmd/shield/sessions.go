@@ -17,7 +17,7 @@ func newSessions(io *IO) *cobra.Command {
 	l := look[shield.SessionRow]{
 		topic:   control.TopicSessions,
 		columns: sessionColumns,
-		empty:   "no sessions; play a client: shield client",
+		empty:   "no sessions; shield client makes one, where shield.yaml has a gateway",
 		get: func(ctx context.Context, c *client.Client) ([]shield.SessionRow, error) {
 			return c.Sessions(ctx)
 		},

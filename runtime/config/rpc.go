@@ -25,7 +25,7 @@ type rpcRoute struct {
 	Codec   string  `key:"codec" default:"json" is:"codec" doc:"of the body, where the gateway names no provider"`
 	MaxBody int     `key:"max_body" unit:"bytes" is:"0..16MiB" doc:"c2s: longest body; 0 = only the frame limit"`
 	Rate    float64 `key:"rate" unit:"per_second" is:"0.." doc:"c2s: frames a second and session; 0 = only the session's limit"`
-	Burst   int     `key:"burst" is:"0.." doc:"c2s: frames at once above the rate"`
+	Burst   int     `key:"burst" is:"0.." doc:"c2s: frames at once above the rate; 0 = twice the rate"`
 
 	Pos Pos `key:"-"`
 }

@@ -21,8 +21,10 @@ function Handle:valid() end
 ---services, and goes stale at the next bind.
 ---@class shield.ClientRef
 local ClientRef = {}
+---Who was bound to it.
 ---@return string? player nil before login
 function ClientRef:player_id() end
+---Id of the connection, as tools show it.
 ---@return string
 function ClientRef:session() end
 ---Rises at each bind.
@@ -39,8 +41,10 @@ function ClientRef:ref() end
 ---the handler returns. Keep client:ref() instead.
 ---@class shield.Client
 local Client = {}
+---Who is bound to it.
 ---@return string? player nil before login
 function Client:player_id() end
+---Id of the connection, as tools show it.
 ---@return string
 function Client:session() end
 ---Rises at each bind.
@@ -49,6 +53,7 @@ function Client:epoch() end
 ---The gateway it came through: "node:name".
 ---@return string
 function Client:gateway() end
+---What may be kept and sent: the session at this epoch.
 ---@return shield.ClientRef
 function Client:ref() end
 
@@ -135,6 +140,7 @@ function shield.call_timeout(ms, target, method, ...) end
 ---@return shield.Error? err
 function shield.spawn(module, options) end
 
+---The handle of this service.
 ---@return shield.Handle
 function shield.self() end
 
@@ -155,6 +161,7 @@ function shield.names() end
 ---@return shield.Error? err
 function shield.register(name, handle) end
 
+---Takes a name back that this service publishes.
 ---@param name string
 ---@return boolean ok
 ---@return shield.Error? err
@@ -183,6 +190,7 @@ function shield.timer(ms, fn) end
 ---@return shield.Error? err
 function shield.timer_once(ms, fn) end
 
+---Stops a timer.
 ---@param id integer
 ---@return boolean ok
 ---@return shield.Error? err
@@ -216,15 +224,19 @@ function shield.config(key, default) end
 
 ---@class shield.log
 shield.log = {}
+---Writes a line that is shown at level debug only.
 ---@param message string
 ---@param fields? table<string, any>
 function shield.log.debug(message, fields) end
+---Writes a line to the log.
 ---@param message string
 ---@param fields? table<string, any>
 function shield.log.info(message, fields) end
+---Writes a warning.
 ---@param message string
 ---@param fields? table<string, any>
 function shield.log.warn(message, fields) end
+---Writes an error. It ends nothing.
 ---@param message string
 ---@param fields? table<string, any>
 function shield.log.error(message, fields) end
@@ -232,6 +244,7 @@ function shield.log.error(message, fields) end
 ---Events inside one service: synchronous, never across services.
 ---@class shield.event
 shield.event = {}
+---Calls fn at every emit of the name.
 ---@param name string
 ---@param fn fun(...)
 ---@return integer id
@@ -241,10 +254,12 @@ function shield.event.on(name, fn) end
 ---@param listener? integer|fun(...)
 ---@return integer removed
 function shield.event.off(name, listener) end
+---Calls the listeners of a name, one after another, before it returns.
 ---@param name string
 ---@param ... any
 ---@return integer called
 function shield.event.emit(name, ...) end
+---Takes all listeners away, or those of a name.
 ---@param name? string
 function shield.event.clear(name) end
 
@@ -254,8 +269,9 @@ function shield.event.clear(name) end
 ---@field intent "serving"|"draining"
 ---@field epoch string? decimal
 ---@field address string
----@field last_heartbeat_ms integer?
----@field heartbeat_age_ms integer?
+---@field last_heartbeat_ms integer? monotonic, no date; nil before the first
+---@field heartbeat_age_ms integer? how long ago that was
+---@field self boolean this very node
 
 ---@class shield.cluster
 shield.cluster = {}
@@ -265,12 +281,15 @@ shield.cluster = {}
 ---@return shield.Handle? handle
 ---@return shield.Error? err
 function shield.cluster.query(node, name) end
+---Every node this one knows, itself included.
 ---@return shield.Node[]? nodes
 ---@return shield.Error? err
 function shield.cluster.nodes() end
+---The id of this node.
 ---@return string? node
 ---@return shield.Error? err
 function shield.cluster.node_id() end
+---The epoch of this node: new at each start.
 ---@return string? epoch decimal
 ---@return shield.Error? err
 function shield.cluster.node_epoch() end
@@ -278,17 +297,19 @@ function shield.cluster.node_epoch() end
 ---Picks among all services whose name matches, on every node.
 ---@class shield.Pool
 local Pool = {}
+---Sends to one of them.
 ---@param method string
 ---@param ... any
 ---@return boolean ok
 ---@return shield.Error? err
 function Pool:send(method, ...) end
----Suspends.
+---Calls one of them. Suspends.
 ---@param method string
 ---@param ... any
 ---@return boolean ok
 ---@return any ... results, or a shield.Error
 function Pool:call(method, ...) end
+---Chooses one of them and does no more.
 ---@param key? any for consistent_hash; send and call hash their first argument
 ---@return shield.Handle? handle
 ---@return shield.Error? err
@@ -298,6 +319,7 @@ function Pool:pick(key) end
 ---@field policy? "round_robin"|"least_pending"|"consistent_hash"|"weighted"
 ---@field weights? table<string, number> for weighted: by "node:name", name or node
 
+---Makes a picker among services of a name or a pattern.
 ---@param pattern string a name, or a pattern such as "worker.*"
 ---@param options? shield.PoolOptions
 ---@return shield.Pool
@@ -335,9 +357,11 @@ function shield.array(t) end
 
 ---@class shield.json
 shield.json = {}
+---Writes a value as JSON.
 ---@param value any
 ---@return string
 function shield.json.encode(value) end
+---Reads JSON; null inside tables becomes shield.null.
 ---@param text string
 ---@return any value
 ---@return shield.Error? err

@@ -21,7 +21,7 @@ type tidyState struct {
 	ran  uint64        // vm.ran at the last look
 	live int64         // bytes that the process held then
 	at   time.Duration // when
-	took time.Duration // how long it was
+	took time.Duration // how long it was, but for making tables smaller: each dead key costs that once
 }
 
 // A look costs some 200 ns an object, so it has to be worth it: the process must
@@ -54,9 +54,7 @@ func (vm *VM) Tidy() (u Usage, ok bool) {
 	if !grown && (since < tidyRest || turns < uint64(s.took/tidyCost)) {
 		return s.last, false
 	}
-	start := time.Now()
 	u = vm.measure()
-	s.took = time.Since(start)
 	s.ran, s.live, s.at = vm.ran, live, time.Duration(watch.now.Load())
 	vm.prune()
 	return u, true
@@ -76,6 +74,7 @@ type walker struct {
 }
 
 func (vm *VM) measure() Usage {
+	start := time.Now()
 	w := &walker{vm: vm, seen: make(map[unsafe.Pointer]struct{}, max(64, vm.tidy.last.Objects)), bytes: 1024}
 	w.visit(vm.g.Global)
 	if vm.strings != nil {
@@ -98,7 +97,9 @@ func (vm *VM) measure() Usage {
 		w.todo = w.todo[:len(w.todo)-1]
 		w.children(v)
 	}
-	u := Usage{Bytes: w.bytes, Objects: w.count, Compacted: w.compact()}
+	vm.tidy.took = time.Since(start)
+	n := w.compact()
+	u := Usage{Bytes: w.bytes, Objects: w.count, Compacted: n}
 	vm.tidy.last = u
 	return u
 }
@@ -206,16 +207,7 @@ func (w *walker) table(t *lua.LTable) {
 			w.visit(mt)
 		}
 	}
-	w.bytes += 112 + int64(cap(m.array)+cap(m.keys))*16
-	if m.k2i != nil {
-		w.bytes += mapBytes(len(m.k2i), 24)
-	}
-	if m.strdict != nil {
-		w.bytes += mapBytes(max(len(m.strdict), len(m.keys)-len(m.dict)), 32)
-	}
-	if m.dict != nil {
-		w.bytes += mapBytes(max(len(m.dict), len(m.keys)-len(m.strdict)), 32)
-	}
+	w.bytes += ownBytes(m)
 	for _, v := range m.array {
 		if v != nil {
 			w.visit(v)
@@ -235,6 +227,21 @@ func (w *walker) table(t *lua.LTable) {
 	} else if hole := len(m.array) - t.Len(); hole > 1024 && hole > t.Len() {
 		w.fresh = append(w.fresh, t)
 	}
+}
+
+// ownBytes is what a table takes beside what is in it.
+func ownBytes(m *tableMirror) int64 {
+	n := 112 + int64(cap(m.array)+cap(m.keys))*16
+	if m.k2i != nil {
+		n += mapBytes(len(m.k2i), 24)
+	}
+	if m.strdict != nil {
+		n += mapBytes(max(len(m.strdict), len(m.keys)-len(m.dict)), 32)
+	}
+	if m.dict != nil {
+		n += mapBytes(max(len(m.dict), len(m.keys)-len(m.strdict)), 32)
+	}
+	return n
 }
 
 // mapBytes is about what a Go map of n entries takes: groups of eight slots and
@@ -280,7 +287,9 @@ func (w *walker) compact() (n int) {
 	}
 	for _, t := range w.fresh {
 		if !busy[t] {
+			before := ownBytes(mirrorOf(t))
 			shrink(t)
+			w.bytes -= before - ownBytes(mirrorOf(t)) // what was freed ends no service
 			n++
 		}
 	}

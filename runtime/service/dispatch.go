@@ -38,13 +38,8 @@ type worker struct {
 	hand    *luavm.Hand
 	args    []lua.LValue
 	res     []lua.LValue
-	turns   []Turn // for its next ones: some cost hardly more to make than one
-	lost    bool   // the turn it ran was given up: it must not touch the service
+	lost    bool // the turn it ran was given up: it must not touch the service
 }
-
-// turnsAtOnce is how many turns share an allocation. A script that keeps its ctx
-// keeps them all, so they are few.
-const turnsAtOnce = 8
 
 // work runs s until there is nothing to do or a parked handler goes on. The
 // worker holds the baton when work begins, and has given it away at the end.
@@ -78,9 +73,11 @@ func (s *Service) work(k *worker) {
 			s.initBegun = true
 			s.mu.Unlock()
 			s.runInit(k)
+			k.give() // many may start or end at once, and wait for the registry's lock
 		case pickExit:
 			s.exited = true
 			s.mu.Unlock()
+			k.give()
 			s.runExit(k)
 		case pickEnd:
 			s.finish() // releases the lock
@@ -118,7 +115,7 @@ func (s *Service) dispatch(k *worker, m *message) {
 		s.refuse(k, m)
 		return
 	}
-	t := s.begin(k, m, now)
+	t := s.begin(m, now)
 	t.k = k
 	s.turn.Store(t)
 	err := s.body.handle(k, t, m)
@@ -148,13 +145,8 @@ func (s *Service) dispatch(k *worker, m *message) {
 }
 
 // begin makes the turn of a message.
-func (s *Service) begin(k *worker, m *message, now int64) *Turn {
-	if len(k.turns) == 0 {
-		k.turns = make([]Turn, turnsAtOnce)
-	}
-	t := &k.turns[0]
-	k.turns = k.turns[1:]
-	t.s, t.begun, t.Method, t.sender, t.trace, t.deadline = s, now, m.method, m.sender, m.trace, m.deadline
+func (s *Service) begin(m *message, now int64) *Turn {
+	t := &Turn{s: s, begun: now, Method: m.method, sender: m.sender, trace: m.trace, deadline: m.deadline}
 	switch m.kind {
 	case kindCall, kindSend:
 		t.Kind = TurnHandler

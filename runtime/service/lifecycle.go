@@ -139,7 +139,7 @@ func (s *Service) runExit(k *worker) {
 	s.rt.reg.withdrawAll(s, s.comesAgain())
 	if s.inited && s.body.has("on_exit") {
 		m := message{kind: kindTurn, job: &job{as: TurnExit, hook: "on_exit", reason: s.ending.reason}}
-		t := s.begin(k, &m, s.now())
+		t := s.begin(&m, s.now())
 		s.turn.Store(t)
 		err := s.body.handle(k, t, &m)
 		if !s.end(k, t) {

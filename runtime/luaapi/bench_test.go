@@ -15,7 +15,6 @@ import (
 	"shield/runtime/luavm"
 	"shield/runtime/service"
 	"shield/runtime/shield"
-	"shield/runtime/value"
 )
 
 // headroom is what shield itself gives the collector; see package devserver.
@@ -43,11 +42,7 @@ func measure(b *testing.B, f func()) {
 
 func (n *node) run(b *testing.B, target, method string, args ...any) {
 	b.Helper()
-	p, err := value.PayloadOf(args...)
-	if err != nil {
-		b.Fatal(err)
-	}
-	_, _, err = n.Call(context.Background(), service.CallRequest{Target: service.Target{Name: target}, Method: method, Args: p, Timeout: time.Hour})
+	_, _, err := n.Call(context.Background(), service.CallRequest{Target: service.Target{Name: target}, Method: method, Args: payload(b, args...), Timeout: time.Hour})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -128,7 +123,7 @@ func handlers40() string {
 	for i := range 40 {
 		fmt.Fprintf(&s, "function M.handler_%d(ctx, a, b)\n  local t = state[a] or {}\n  state[a] = t\n  t[#t + 1] = b\n  if #t > %d then return #t end\n  return a\nend\n", i, i)
 	}
-	s.WriteString("return M")
+	s.WriteString("function M.quit() shield.exit() end\nreturn M")
 	return s.String()
 }
 

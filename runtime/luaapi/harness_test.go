@@ -142,13 +142,17 @@ func (n *node) stop() {
 	}
 }
 
-// call calls "service method" and gives the values as JSON, or the error.
-func (n *node) call(target, method string, args ...any) (string, error) {
+func payload(tb testing.TB, args ...any) value.Payload {
 	p, err := value.PayloadOf(args...)
 	if err != nil {
-		n.tb.Fatalf("PayloadOf(%v): %v", args, err)
+		tb.Fatalf("PayloadOf(%v): %v", args, err)
 	}
-	values, _, err := n.Call(context.Background(), service.CallRequest{Target: service.Target{Name: target}, Method: method, Args: p})
+	return p
+}
+
+// call calls "service method" and gives the values as JSON, or the error.
+func (n *node) call(target, method string, args ...any) (string, error) {
+	values, _, err := n.Call(context.Background(), service.CallRequest{Target: service.Target{Name: target}, Method: method, Args: payload(n.tb, args...)})
 	if err != nil {
 		return "", err
 	}

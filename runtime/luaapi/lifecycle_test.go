@@ -49,6 +49,24 @@ func TestOnInit(t *testing.T) {
 	}
 }
 
+// The fourth type of on_panic; the others are in TestPanicAndExit and
+// TestMemoryLimit.
+func TestPanicOfInit(t *testing.T) {
+	n := newNode(t, scripts{
+		"log.lua": `local M, all = {}, {} function M.add(ctx, s) all[#all + 1] = s end function M.get() return all end return M`,
+		"s.lua": `
+local M = {}
+function M.on_init() error("no database") end
+function M.on_panic(reason, c) shield.send("log", "add", c.type .. ": " .. reason) end
+function M.on_exit() shield.send("log", "add", "exit") end
+return M`,
+		"a.lua": `local M = {} function M.go() local h, e = shield.spawn("s.lua", {name = "s"}) return e.code end return M`,
+	}, nil)
+	n.start(service.Spec{Name: "log", Script: "log.lua", Instances: 1}, service.Spec{Name: "a", Script: "a.lua", Instances: 1})
+	n.want(`["init_failed"]`, "a", "go")
+	n.want(`[["init: s.lua:3: no database"]]`, "log", "get")
+}
+
 func TestStartOrder(t *testing.T) {
 	files := scripts{"s.lua": `return {}`}
 	spec := func(name shield.Name, deps ...shield.Name) service.Spec {

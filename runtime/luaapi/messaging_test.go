@@ -49,15 +49,11 @@ return M`,
 	n.want(`[1,2]`, "c", "both")
 }
 
-// Every place a Lua programmer would call from.
-func TestSuspendsAnywhere(t *testing.T) { synctest.Test(t, testSuspendsAnywhere) }
-
-func testSuspendsAnywhere(t *testing.T) {
-	n := start(t, scripts{
-		"_echo.lua": `local M = {} function M.echo(ctx, v) return v end return M`,
-		"a.lua": `
+// suspending calls echo from every place a Lua programmer would call from. TARGET stands
+// for who answers.
+const suspending = `
 local M = {}
-local function get(v) local ok, r = shield.call("_echo", "echo", v) assert(ok, r) return r end
+local function get(v) local ok, r = shield.call("TARGET", "echo", v) assert(ok, r) return r end
 function M.pcall() return pcall(get, 1) end
 function M.xpcall() return xpcall(function() return get(2) end, debug.traceback) end
 function M.index() return setmetatable({}, {__index = function(_, k) return get(k) end}).three end
@@ -75,6 +71,7 @@ function M.resume()
   local _, b = coroutine.resume(co, 8)
   return a, b, coroutine.status(co)
 end
+function M.nested() return coroutine.wrap(function() return coroutine.wrap(function() coroutine.yield(get(13)) end)() + get(1) end)() end
 function M.tail() return get(9) end
 function M.fork() local v shield.fork(function() v = get(10) end) while not v do shield.sleep(1) end return v end
 function M.timer() local v shield.timer_once(1, function() v = get(11) end) while not v do shield.sleep(1) end return v end
@@ -90,12 +87,30 @@ function M.parked()
   return first[1], second[1], second[2]
 end
 function M.running() return coroutine.running() == nil end
-return M`,
-	}, nil)
+return M`
+
+const echoes = `local M = {} function M.echo(ctx, v) return v end return M`
+
+func TestSuspendsAnywhere(t *testing.T) {
+	t.Run("local", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			testSuspendsAnywhere(t, start(t, scripts{"_echo.lua": echoes, "a.lua": strings.ReplaceAll(suspending, "TARGET", "_echo")}, nil))
+		})
+	})
+	t.Run("remote", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			_, n, _ := newPair(t, scripts{"2/_echo.lua": echoes, "1/a.lua": strings.ReplaceAll(suspending, "TARGET", "node-2:_echo")})
+			testSuspendsAnywhere(t, n)
+		})
+	})
+}
+
+func testSuspendsAnywhere(t *testing.T, n *node) {
 	for method, want := range map[string]string{
 		"pcall": `[true,1]`, "xpcall": `[true,2]`, "index": `["three"]`, "add": `[4]`, "callmeta": `[5]`, "eq": `[true]`,
 		"concat": `["x"]`, "iterator": `[6]`, "sort": `[[1,2,3]]`, "gsub": `["ABC"]`, "wrap": `[6]`, "resume": `[7,8,"dead"]`,
 		"tail": `[9]`, "fork": `[10]`, "timer": `[11]`, "inited": `[12]`, "running": `[true]`,
+		"nested": `[14]`,
 	} {
 		n.want(want, "a", method)
 	}
@@ -359,6 +374,19 @@ function M.pcall()
   add(10)
   return ok, n, deep, M.kept(), M.kept()
 end
+function M.xpcall()
+  local n, kept = 42, nil
+  local add = function(x) n = n + x end
+  local ok, told = xpcall(function()
+    local inner = 7
+    kept = function() inner = inner + 1 return inner end
+    shield.sleep(1)
+    error("x")
+  end, function(e) return e .. " " .. tostring(debug.traceback():find("a.lua:") ~= nil) end)
+  local other = "not that"
+  add(5)
+  return ok, told, n, kept(), kept()
+end
 function M.event()
   local n = 0
   shield.event.on("e", function() error("x") end)
@@ -374,6 +402,7 @@ function M.co()
 end
 return M`}, nil)
 	n.want(`[false,16,2,2,3]`, "a", "pcall")
+	n.want(`[false,"a.lua:26: x true",47,8,9]`, "a", "xpcall")
 	n.want(`[5]`, "a", "event")
 	n.want(`[2]`, "a", "co")
 }

@@ -165,3 +165,14 @@ func TestAThrownTableIsShown(t *testing.T) {
 	n.wantError(shield.HandlerError, "{code = 42}", "a", "num")
 	n.wantError(shield.HandlerError, "x: y", "a", "full")
 }
+
+func TestAMisspeltFunctionIsNamed(t *testing.T) {
+	n := start(t, scripts{"a.lua": `return {
+  slip = function() return shield.querry("a") end,
+  deep = function() return shield.log.inof("a") end,
+  ask = function() return shield.something_else == nil, shield.query ~= nil end,
+}`}, nil)
+	n.wantError(shield.HandlerError, "a.lua:2: there is no shield.querry (did you mean shield.query?)", "a", "slip")
+	n.wantError(shield.HandlerError, "there is no shield.log.inof (did you mean shield.log.info?)", "a", "deep")
+	n.want(`[true,true]`, "a", "ask")
+}

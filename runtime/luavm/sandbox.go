@@ -3,9 +3,12 @@ package luavm
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
+
+	"shield/runtime/shield"
 )
 
 // libraries are the tables that all VMs of a world share. No script can write to
@@ -158,6 +161,11 @@ func (l *libraries) lock(T *lua.LState, path string, lib Lib) (*lua.LTable, erro
 			return nil, fmt.Errorf("luavm: %s.%s is a %T; a library holds functions, Lua values and tables", path, key, v)
 		}
 	}
+	if index == lua.LValue(real) { // asked only for what real does not hold: hits cost nothing
+		misspelt := T.CreateTable(0, 1)
+		misspelt.RawSetString("__index", T.NewFunction(nearMiss(path, lib)))
+		real.Metatable = misspelt
+	}
 	meta := T.CreateTable(0, 3)
 	meta.RawSetString("__index", index)
 	meta.RawSetString("__metatable", lua.LString("locked"))
@@ -167,6 +175,23 @@ func (l *libraries) lock(T *lua.LState, path string, lib Lib) (*lua.LTable, erro
 	}))
 	l.locked[meta] = real
 	return &lua.LTable{Metatable: meta}, nil
+}
+
+// nearMiss answers for a name that a locked table does not hold: one that looks
+// like a slip is an error here, where it has a name, and not "attempt to call a
+// non-function object" later. Any other is nil, so that a script can ask whether
+// there is such a thing.
+func nearMiss(path string, lib Lib) lua.LGFunction {
+	known := slices.Sorted(maps.Keys(lib))
+	return func(L *lua.LState) int {
+		if key, ok := L.Get(2).(lua.LString); ok {
+			if near := shield.Nearest(string(key), known); near != "" {
+				L.RaiseError("there is no %s.%s (did you mean %s.%s?)", path, string(key), path, near)
+			}
+		}
+		L.Push(lua.LNil)
+		return 1
+	}
 }
 
 // inertLib is lib for a scratch VM: loading a new version of a script must not

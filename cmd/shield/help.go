@@ -17,6 +17,7 @@ const workflow = `Shield builds, runs and inspects game backends written in Lua.
   shield dev --nodes 3                         run it; saved files go live
   shield call node-2:room.public ping          ask a service
   shield client                                play against it
+  shield test                                  test it in virtual time
   shield console                               watch and steer it
   shield run --config node-1.yaml              run one node in production
 

@@ -3,7 +3,6 @@ package testrun
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -417,11 +416,6 @@ func (r *runner) never(err *luavm.RunError, limit time.Duration) *Failure {
 // logPattern finds lines whose text a Lua pattern matches.
 func (r *runner) logPattern(L *lua.LState) (matches func(*shield.LogRow) bool, pattern string) {
 	pattern = L.CheckString(1)
-	lib, ok := r.vm.Library("string").(*lua.LTable)
-	if !ok {
-		raise(L, errors.New("the string library is gone"))
-	}
-	find := r.vm.Field(lib, lua.LString("find"))
 	var opts *lua.LTable
 	for i := 2; i <= L.GetTop(); i++ {
 		if t, ok := L.Get(i).(*lua.LTable); ok {
@@ -436,13 +430,7 @@ func (r *runner) logPattern(L *lua.LState) (matches func(*shield.LogRow) bool, p
 				}
 			}
 		}
-		L.Push(find)
-		L.Push(lua.LString(row.Text))
-		L.Push(lua.LString(pattern))
-		L.Call(2, 1)
-		v := L.Get(-1)
-		L.Pop(1)
-		return v != lua.LNil
+		return r.find(L, row.Text, pattern)
 	}, pattern
 }
 

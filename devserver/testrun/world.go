@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -196,20 +197,11 @@ func (m *member) open() error {
 
 func (w *world) getenv(name string) (string, bool) {
 	for i := len(w.spec.Environ) - 1; i >= 0; i-- {
-		if k, v, ok := cut(w.spec.Environ[i]); ok && k == name {
+		if k, v, ok := strings.Cut(w.spec.Environ[i], "="); ok && k == name {
 			return v, true
 		}
 	}
 	return "", false
-}
-
-func cut(pair string) (key, value string, ok bool) {
-	for i := 1; i < len(pair); i++ {
-		if pair[i] == '=' {
-			return pair[:i], pair[i+1:], true
-		}
-	}
-	return "", "", false
 }
 
 // dice are the chances of one node, for any goroutine.
@@ -293,8 +285,11 @@ func (m *member) restart() error {
 	if err := m.start(); err != nil {
 		return err
 	}
-	if !m.w.net.Faulty() {
-		if missing := m.w.joined(m.w.members, joinLimit); missing != "" {
+	for _, other := range m.w.members {
+		if other == m || !m.w.net.Reaches(m.id, other.id) {
+			continue
+		}
+		if missing := m.w.joined([]*member{m, other}, joinLimit); missing != "" {
 			return fmt.Errorf("restart %s: %s after %v", m.id, missing, joinLimit)
 		}
 	}

@@ -176,6 +176,13 @@ func (n *Network) latencyLocked(f fault) time.Duration {
 	return n.cfg.Latency
 }
 
+// Reaches reports whether nothing is cut between two nodes, either way.
+func (n *Network) Reaches(a, b shield.NodeID) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !n.faultLocked(a, b).cut && !n.faultLocked(b, a).cut
+}
+
 // open reports whether frames get from one node to another, and what to wait
 // on for a change.
 func (n *Network) open(from, to shield.NodeID) (ok bool, changed <-chan struct{}) {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	lua "github.com/yuin/gopher-lua"
+
 	"shield/runtime/luaapi"
 	"shield/runtime/luavm"
 	"shield/runtime/service"
@@ -165,4 +167,33 @@ return M`})
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	b.ReportMetric(float64(m.Sys)/(1<<20), "MiB-of-process")
+}
+
+// The floor of a call: a goroutine of its own calls the same Lua function, with
+// two channels between. No services, names, limits, deadlines or counters.
+func BenchmarkFloor(b *testing.B) {
+	L := lua.NewState()
+	defer L.Close()
+	if err := L.DoString(`function echo(v) return v end`); err != nil {
+		b.Fatal(err)
+	}
+	echo := lua.P{Fn: L.GetGlobal("echo"), NRet: 1, Protect: true}
+	in, out := make(chan lua.LValue, 1), make(chan lua.LValue, 1)
+	go func() {
+		defer close(out)
+		for v := range in {
+			if L.CallByParam(echo, v) != nil {
+				return
+			}
+			out <- L.Get(-1)
+			L.Pop(1)
+		}
+	}()
+	defer close(in)
+	measure(b, func() {
+		for i := range b.N {
+			in <- lua.LNumber(i)
+			<-out
+		}
+	})
 }

@@ -101,9 +101,6 @@ func printResult(ctx context.Context, io *IO, res control.CallResult, err error)
 	if res.OK {
 		return nil
 	}
-	if trace, ok := res.Error.Detail.(string); ok && trace != "" {
-		fmt.Fprintln(io.Err, io.PaintErr(Faint, cleanLines(trace)))
-	}
 	return &failure{Exit: exit, Err: res.Error.Err(), Next: "shield explain " + string(res.Error.Code)}
 }
 

@@ -115,6 +115,9 @@ func TestCtlCallOutcomesHaveTheirExitCodes(t *testing.T) {
 		if got.exit != tt.exit || got.out != "" || !strings.Contains(got.err, string(tt.code)+": boom") || !strings.Contains(got.err, "    lib.lua:3") {
 			t.Errorf("%s: exit %d, want %d\nout: %s\nerr: %s", tt.code, got.exit, tt.exit, got.out, got.err)
 		}
+		if strings.Index(got.err, ": boom") > strings.Index(got.err, "stack traceback") {
+			t.Errorf("%s: the traceback hides the error:\n%s", tt.code, got.err)
+		}
 		got = c.run(t, "call", "auth", "login", "--json")
 		var body struct {
 			OK    bool

@@ -123,9 +123,23 @@ func printError(io *IO, verb string, err error, exit int) {
 	}
 	name := strings.TrimSpace("shield " + verb)
 	fmt.Fprintf(io.Err, "%s: %s\n", io.PaintErr(Red, name), cleanLines(row.messageForPeople(err)))
+	if text := detailOf(err); text != "" {
+		fmt.Fprintln(io.Err, io.PaintErr(Faint, cleanLines(text)))
+	}
 	if row.Next != "" {
 		fmt.Fprintf(io.Err, "  %s\n", row.Next)
 	}
+}
+
+// detailOf is the source line or the traceback of a script's error. It stands
+// below the error, as the last lines of a terminal are read first.
+func detailOf(err error) string {
+	var e *shield.Error
+	if !errors.As(err, &e) {
+		return ""
+	}
+	text, _ := e.Detail.(string)
+	return strings.TrimRight(text, "\n")
 }
 
 func (r errorRow) messageForPeople(err error) string {

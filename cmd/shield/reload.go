@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -57,22 +58,62 @@ func printReload(io *IO, res control.ReloadResult) error {
 		if err := Print(io, res.Services, reloadColumns, "nothing changed"); err != nil {
 			return err
 		}
-		for _, r := range res.Services {
-			for _, w := range r.Warnings {
-				fmt.Fprintf(io.Err, "%s:%s: %s\n", r.Node, r.Service, cleanLines(w))
+		for _, n := range reloadNotes(res.Services) {
+			text := n.text
+			if n.bad {
+				text = io.PaintErr(Red, text)
 			}
-			for _, l := range r.Lost {
-				fmt.Fprintf(io.Err, "%s:%s: lost since: %s\n", r.Node, r.Service, clean(l))
-			}
-			if r.Error != nil {
-				fmt.Fprintf(io.Err, "%s:%s: %s\n", r.Node, r.Service, io.PaintErr(Red, cleanLines(problem(r.Error))))
-			}
+			fmt.Fprintf(io.Err, "%s: %s\n", n.who(), text)
 		}
 	}
 	if res.OK {
 		return nil
 	}
 	return quiet(reloadExit(res))
+}
+
+// reloadNote is one thing to say about a service, with the nodes it is true on.
+type reloadNote struct {
+	service shield.Name
+	nodes   []string // none for a file such as rpc.yaml
+	text    string
+	bad     bool
+}
+
+// who is "node-1 node-2:room", or the file.
+func (n *reloadNote) who() string {
+	if len(n.nodes) == 0 {
+		return string(n.service)
+	}
+	return strings.Join(n.nodes, " ") + ":" + string(n.service)
+}
+
+// reloadNotes says what is the same on several nodes once.
+func reloadNotes(rows []control.ReloadRow) []*reloadNote {
+	var all []*reloadNote
+	add := func(r *control.ReloadRow, bad bool, text string) {
+		i := slices.IndexFunc(all, func(n *reloadNote) bool { return n.service == r.Service && n.text == text })
+		if i < 0 {
+			i = len(all)
+			all = append(all, &reloadNote{service: r.Service, text: text, bad: bad})
+		}
+		if r.Node != "" {
+			all[i].nodes = append(all[i].nodes, string(r.Node))
+		}
+	}
+	for i := range rows {
+		r := &rows[i]
+		for _, w := range r.Warnings {
+			add(r, false, cleanLines(w))
+		}
+		for _, l := range r.Lost {
+			add(r, false, "lost since: "+clean(l))
+		}
+		if r.Error != nil {
+			add(r, true, cleanLines(problem(r.Error)))
+		}
+	}
+	return all
 }
 
 // reloadExit is 5 when a script is to blame, as it is for `shield check`.
@@ -90,7 +131,7 @@ var reloadColumns = []Column[control.ReloadRow]{
 	{Head: "NODE", Cell: func(r control.ReloadRow) string { return string(r.Node) }},
 	{Head: "RESULT", Cell: func(r control.ReloadRow) string { return r.Result }, Paint: func(r control.ReloadRow) Paint {
 		switch r.Result {
-		case "failed":
+		case "failed", "refused", "held back":
 			return Red
 		case "unchanged":
 			return Faint

@@ -13,7 +13,7 @@ type Banner struct {
 	Project  string
 	Ready    time.Duration
 	Gateways []string // tcp://127.0.0.1:7001
-	Control  string   // path of the control socket, as short as it can be said
+	Control  string   // path of the control socket, as short as it can be said, or the command that chooses it
 	Nodes    []string
 	Services []string
 	Try      string // a target and method that answers

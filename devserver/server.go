@@ -338,6 +338,9 @@ func (s *Server) Banner(keys bool) Banner {
 			b.Try = string(svc.Name) + " ping"
 		}
 	}
+	if s.cfg.Mode == control.ModeRun { // other nodes may run here, and a verb must know which is meant
+		b.Control = "export SHIELD_ENDPOINT=unix:" + b.Control + "   (if several run)"
+	}
 	if s.cfg.Watch {
 		b.Watching = []string{"services/", "lib/", "*.yaml"}
 	}

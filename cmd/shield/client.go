@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"shield/runtime/play"
+	"shield/runtime/shield"
 )
 
 // clientFlags are the flags of `shield client`.
@@ -37,7 +38,9 @@ func newClient(io *IO) *cobra.Command {
 		Long: "Sends frames by the names of rpc.yaml and prints every push as a line.\n\n" +
 			"Each line is a route's name and a JSON body, or: expect NAME [JSON], expect-close [REASON],\n" +
 			"sleep DURATION, reconnect, quit. ADDRESS is HOST:PORT, tcp://, tls://, ws:// or wss://; without\n" +
-			"it the running project is asked for its gateway.",
+			"it the running project is asked for its gateway.\n\n" +
+			"The gateway answers a frame that it refuses with silence, as it would a hostile client: a wrong body,\n" +
+			"no login, too many in a second. shield logs --service gateway says what and why.",
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, a []string) error {
 			cfg, err := clientConfig(cmd.Context(), io, f, a)
@@ -64,7 +67,13 @@ func newClient(io *IO) *cobra.Command {
 // playWith runs one client, or a crowd.
 func playWith(ctx context.Context, io *IO, f clientFlags, cfg play.Config) error {
 	feed := play.NewFeed()
-	s := play.Script{Config: cfg, Lines: feed, Expect: f.timeout, Linger: f.linger}
+	s := play.Script{Config: cfg, Lines: feed, Expect: f.timeout, Linger: f.linger, Routes: func() (*shield.RPCTable, error) {
+		project, err := clientProject(io, f.config)
+		if err != nil {
+			return nil, err
+		}
+		return project.Table(), nil
+	}}
 	if io.InTTY && io.OutTTY && !io.JSON && f.count == 1 && len(f.expect) == 0 {
 		return playByHand(ctx, io, s, feed)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -12,6 +13,8 @@ import (
 	"strings"
 
 	"shield/runtime/config"
+	"shield/runtime/control"
+	"shield/runtime/control/client"
 	"shield/runtime/play"
 	"shield/runtime/shield"
 	"shield/runtime/wire"
@@ -105,20 +108,39 @@ func gatewayName(s string) string {
 	return s
 }
 
+// statuses asks what runs here. Where several nodes of shield run do, a game
+// client may come in by any of them: all are asked, and those that do not answer
+// are no reason to give up.
+func statuses(ctx context.Context, io *IO) (nodes []control.NodeStatus, err error) {
+	c, err := attach(ctx, io)
+	var several *client.AmbiguousError
+	if errors.As(err, &several) {
+		for _, e := range several.Endpoints {
+			one := client.New(e)
+			if s, err := one.Status(ctx); err == nil {
+				nodes = append(nodes, s.Nodes...)
+			}
+			one.Close()
+		}
+		return nodes, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	s, err := c.Status(ctx)
+	return s.Nodes, said(err)
+}
+
 // runningGateway asks the running project for a gateway's address. Plain TCP is
 // taken first.
 func runningGateway(ctx context.Context, io *IO, want string) (address, name string, err error) {
-	c, err := attach(ctx, io)
+	nodes, err := statuses(ctx, io)
 	if err != nil {
 		return "", "", err
 	}
-	defer c.Close()
-	status, err := c.Status(ctx)
-	if err != nil {
-		return "", "", said(err)
-	}
 	var known []string
-	for _, n := range status.Nodes {
+	for _, n := range nodes {
 		for _, g := range n.Gateway {
 			known = append(known, string(g.Gateway))
 			if want != "" && string(g.Gateway) != want && g.Gateway.Name() != want {

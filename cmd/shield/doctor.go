@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -166,16 +167,39 @@ func projectFindings(ctx context.Context, io *IO) []finding {
 		return []finding{{Check: "project", State: "fail", Text: err.Error()}}
 	}
 	out := []finding{{Check: "project", State: "ok", Text: cfg.App.Name}}
+	ours := ourAddresses(ctx, io)
 	for i := range cfg.Gateways {
 		for _, l := range cfg.Gateways[i].Network.Listeners() {
+			if ours[l.Address] {
+				out = append(out, finding{Check: "port", State: "ok", Text: l.Transport + " " + l.Address + " serves this project right now"})
+				continue
+			}
 			out = append(out, portFinding(ctx, l, fmt.Sprintf("gateways[%d].network.%s", i, l.Transport)))
 		}
 	}
 	return out
 }
 
-// portFinding tries to listen. A port that this project's own dev server holds
-// is named with its pid, so that one can tell.
+// ourAddresses lists what the running project listens on; nothing where none runs.
+func ourAddresses(ctx context.Context, io *IO) map[string]bool {
+	nodes, err := statuses(ctx, io)
+	if err != nil {
+		return nil // whether something runs is not what is checked
+	}
+	ours := map[string]bool{}
+	for _, n := range nodes {
+		for _, g := range n.Gateway {
+			for _, a := range g.Addresses {
+				if u, err := url.Parse(a); err == nil {
+					ours[u.Host] = true
+				}
+			}
+		}
+	}
+	return ours
+}
+
+// portFinding tries to listen, and names who holds the port where that fails.
 func portFinding(ctx context.Context, l config.Listener, key string) finding {
 	f := finding{Check: "port", State: "ok", Text: l.Transport + " " + l.Address + " is free"}
 	network := "tcp"

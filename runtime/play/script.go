@@ -18,7 +18,7 @@ var Words = []struct{ Word, Args, Meaning string }{
 	{"expect", "NAME [JSON]", "wait for a push whose body has at least these fields"},
 	{"expect-close", "[REASON]", "wait for the server to close the connection"},
 	{"sleep", "DURATION", "do nothing for a while, as 100ms"},
-	{"reconnect", "", "drop the connection and make a new one"},
+	{"reconnect", "", "drop the connection and make a new one; reads rpc.yaml again"},
 	{"routes", "", "list what can be sent and heard"},
 	{"help", "", "list these words"},
 	{"quit", "", "leave"},
@@ -52,6 +52,8 @@ type Script struct {
 	Expect time.Duration // how long expect waits; 0 = 5 s
 	Linger time.Duration // after the last line: how long without a push before leaving
 	Lively bool          // a person types: a line that is wrong is told, not fatal
+	// Routes reads the routes anew for a reconnect; nil = they stay as they were.
+	Routes func() (*shield.RPCTable, error)
 
 	conn *Conn
 	// arrived holds pushes that were told already but that no expect has looked
@@ -175,6 +177,14 @@ func (s *Script) do(ctx context.Context, line string) error {
 		return s.sleep(ctx, rest)
 	case "reconnect":
 		s.conn.Close()
+		if s.Routes != nil {
+			routes, err := s.Routes()
+			if err != nil { // the old ones will do
+				s.tell(Event{Kind: EventError, Text: "the routes stay as they were: " + err.Error()})
+			} else {
+				s.Config.Routes = routes
+			}
+		}
 		err := s.open(ctx)
 		if err != nil {
 			s.gone = &Closed{Err: err}
@@ -227,7 +237,8 @@ func (s *Script) note(word string) string {
 		for _, w := range Words {
 			fmt.Fprintf(&b, "%-24s %s\n", strings.TrimSpace(w.Word+" "+w.Args), w.Meaning)
 		}
-		return strings.TrimSuffix(b.String(), "\n")
+		b.WriteString("a frame that the gateway refuses has no answer; shield logs --service gateway says why")
+		return b.String()
 	}
 	for _, r := range s.Config.Routes.All() {
 		way := "send"

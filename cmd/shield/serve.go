@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"syscall"
 
 	"shield/devserver"
@@ -30,10 +31,17 @@ type serving struct {
 	meanwhile func(ctx context.Context, srv *devserver.Server) error
 }
 
+// ballastSize is memory that is never touched and so takes no room, but counts as
+// heap: messages make much garbage, and a small heap would be collected for it a
+// hundred times a second. The price is at most as much garbage more.
+const ballastSize = 16 << 20
+
 // keptRows is how many log rows a reader can still get.
 const keptRows = 5000
 
 func (s *serving) run(ctx context.Context) error {
+	ballast := make([]byte, ballastSize)
+	defer runtime.KeepAlive(ballast)
 	signals := s.io.TakeSignals()
 	rows := control.NewRing[shield.LogRow](keptRows, func(r *shield.LogRow, seq uint64) { r.Seq = seq })
 	log := s.logger(rows)

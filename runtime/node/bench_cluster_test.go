@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -60,6 +61,8 @@ func bareQUIC(b *testing.B) (c *floor.Client, pid int) {
 // farNode starts a node in another process and one here that sees it.
 func farNode(b *testing.B) (n *node.Node, pid int) {
 	b.Helper()
+	held := ballast()
+	b.Cleanup(func() { runtime.KeepAlive(held) })
 	lines, pid := farProcess(b, "node", 3)
 	n, _, err := benchNode("client", lines[0])
 	if err != nil {

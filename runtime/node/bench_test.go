@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -121,9 +122,13 @@ func benchNode(id shield.NodeID, peers ...string) (*node.Node, string, error) {
 	return n, addr, n.Start(context.Background())
 }
 
+// ballast is what cmd/shield holds on to for the sake of the garbage collector.
+func ballast() []byte { return make([]byte, 16<<20) }
+
 // serveBenchNode is the far side: it prints its addresses and serves until its
 // standard input ends.
 func serveBenchNode() {
+	defer runtime.KeepAlive(ballast())
 	n, addr, err := benchNode("server")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -172,10 +172,12 @@ func (s *Server) Node(ctx context.Context, r control.NodeRequest) (shield.NodeRo
 	return s.row(r.Node), nil
 }
 
-// row is one node as the first that runs sees it.
+// row is one node as it sees itself, else as the first that runs sees it.
 func (s *Server) row(id shield.NodeID) shield.NodeRow {
 	rows := s.stoppedRows()
-	if all := s.alive(); len(all) > 0 {
+	if n, err := s.on(id); err == nil {
+		rows = n.Nodes()
+	} else if all := s.alive(); len(all) > 0 {
 		rows = all[0].Nodes()
 	}
 	for _, r := range rows {

@@ -142,8 +142,9 @@ func TestARestartedNodeShowsNothingOfItsFormerLife(t *testing.T) {
 		return "no row"
 	}
 	eventually(t, "the save is shown", func() bool { return reloads("node-2") == "ok" })
-	if _, err := s.Node(context.Background(), control.NodeRequest{Node: "node-2", Action: control.NodeRestart}); err != nil {
-		t.Fatal(err)
+	row, err := s.Node(context.Background(), control.NodeRequest{Node: "node-2", Action: control.NodeRestart})
+	if err != nil || row.State != shield.Online {
+		t.Fatalf("restart = %+v, %v, want it online", row, err)
 	}
 	if got := reloads("node-2"); got != "" {
 		t.Errorf("RELOAD after a restart = %q, want nothing", got)

@@ -141,6 +141,9 @@ var reloadColumns = []Column[control.ReloadRow]{
 	}},
 	{Head: "GEN", Cell: func(r control.ReloadRow) string {
 		if r.From == r.To {
+			if r.To == 0 { // a file, or a service that does not run
+				return ""
+			}
 			return number(r.To)
 		}
 		return fmt.Sprintf("%d -> %d", r.From, r.To)

@@ -183,7 +183,7 @@ var Table = []Binding{
 	{Keys: []string{"ctrl+l"}, Show: "ctrl-l", Help: "draw the screen again", Action: Redraw},
 	{Keys: []string{"ctrl+z"}, Show: "ctrl-z", Help: "suspend", Action: Suspend},
 	{Keys: []string{"q"}, Short: "quit", Help: "quit the console; the cluster stays", Action: Quit, Rank: 95},
-	{Keys: []string{"ctrl+c"}, Show: "ctrl-c", Help: "clear a half-typed line, else quit", Action: Interrupt},
+	{Keys: []string{"ctrl+c"}, Show: "ctrl-c", Help: "clear a half-typed line; leave the line of the REPL; else quit", Action: Interrupt},
 }
 
 // Find gives the binding of a key in a view, nil when there is none. A key of

@@ -121,7 +121,7 @@ type ReloadRow struct {
 	Service  shield.Name      `json:"service"`
 	Node     shield.NodeID    `json:"node"`
 	ID       shield.ServiceID `json:"id"`
-	Result   string           `json:"result"` // reloaded, unchanged, restarted, undone, failed
+	Result   string           `json:"result"` // reloaded, unchanged, restarted, started (it had failed), undone, refused, held back, failed
 	From     int              `json:"from"`   // generations
 	To       int              `json:"to"`
 	Code     string           `json:"code"`

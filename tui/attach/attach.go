@@ -225,7 +225,7 @@ func reloadText(res control.ReloadResult) string {
 		}
 	}
 	var parts []string
-	for _, word := range []string{"reloaded", "restarted", "undone", "unchanged", "failed"} {
+	for _, word := range []string{"reloaded", "restarted", "started", "undone", "unchanged", "refused", "held back", "failed"} {
 		if counts[word] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", counts[word], word))
 		}

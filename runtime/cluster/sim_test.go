@@ -38,6 +38,9 @@ func TestSim(t *testing.T) {
 	}
 	for seed := *simFirst; seed < *simFirst+uint64(*simSeeds) && !t.Failed(); seed++ {
 		runSim(t, seed)
+		if done := seed - *simFirst + 1; done%500 == 0 {
+			t.Logf("%d seeds", done) // with -v, for whoever waits
+		}
 	}
 }
 

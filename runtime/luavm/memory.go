@@ -12,7 +12,14 @@ type Usage struct {
 	Bytes     int64 // of what Lua can reach: an estimate, within a third of what the heap says
 	Objects   int   // tables, functions, userdata, coroutines
 	Compacted int   // tables that held many dead keys and were made smaller
+	// Dead is the part of Bytes that dead keys take in tables that are in use, so
+	// that only a look between two turns can free it.
+	Dead int64
 }
+
+// Over reports that a VM must end for its memory. Dead keys are forgiven up to
+// once the limit: the next look frees them.
+func (u Usage) Over(limit int64) bool { return u.Bytes > 2*limit || u.Bytes-u.Dead > limit }
 
 // tidyState says when the next look is due. Times are the watcher's: those of
 // its last tick, which cost a load to read.
@@ -22,6 +29,7 @@ type tidyState struct {
 	live int64         // bytes that the process held then
 	at   time.Duration // when
 	took time.Duration // how long it was, but for making tables smaller: each dead key costs that once
+	due  bool          // whatever the rest says: a turn was forgiven its dead keys
 }
 
 // A look costs some 200 ns an object, so it has to be worth it: the process must
@@ -41,6 +49,9 @@ const (
 // limit must end with memory_limit.
 func (vm *VM) Tidy() (u Usage, ok bool) {
 	s, watch := &vm.tidy, &vm.world.watch
+	if s.due {
+		return vm.look(), true
+	}
 	turns := vm.ran - s.ran
 	if turns < tidyTurns {
 		return s.last, false
@@ -54,10 +65,16 @@ func (vm *VM) Tidy() (u Usage, ok bool) {
 	if !grown && (since < tidyRest || turns < uint64(s.took/tidyCost)) {
 		return s.last, false
 	}
-	u = vm.measure()
-	s.ran, s.live, s.at = vm.ran, live, time.Duration(watch.now.Load())
+	return vm.look(), true
+}
+
+// look measures between two turns and says when.
+func (vm *VM) look() Usage {
+	s, watch := &vm.tidy, &vm.world.watch
+	u := vm.measure()
+	s.ran, s.live, s.at, s.due = vm.ran, watch.live.Load(), time.Duration(watch.now.Load()), false
 	vm.prune()
-	return u, true
+	return u
 }
 
 // Measure looks at the VM's memory now, whatever it costs.
@@ -98,8 +115,8 @@ func (vm *VM) measure() Usage {
 		w.children(v)
 	}
 	vm.tidy.took = time.Since(start)
-	n := w.compact()
-	u := Usage{Bytes: w.bytes, Objects: w.count, Compacted: n}
+	n, dead := w.compact()
+	u := Usage{Bytes: w.bytes, Objects: w.count, Compacted: n, Dead: dead}
 	vm.tidy.last = u
 	return u
 }
@@ -263,9 +280,9 @@ func mapBytes(n, slot int) int64 {
 // it stands on a key that it has deleted itself; therefore a table that is on
 // any stack, as the one that a for loop walks through is, waits for the next
 // time.
-func (w *walker) compact() (n int) {
+func (w *walker) compact() (n int, dead int64) {
 	if len(w.fresh) == 0 {
-		return 0
+		return 0, 0
 	}
 	busy := map[*lua.LTable]bool{}
 	mark := func(values []lua.LValue) {
@@ -286,14 +303,18 @@ func (w *walker) compact() (n int) {
 		}
 	}
 	for _, t := range w.fresh {
-		if !busy[t] {
-			before := ownBytes(mirrorOf(t))
-			shrink(t)
-			w.bytes -= before - ownBytes(mirrorOf(t)) // what was freed ends no service
-			n++
+		m := mirrorOf(t)
+		before := ownBytes(m)
+		if busy[t] {
+			live := len(m.strdict) + len(m.dict)
+			dead += before * int64(len(m.keys)-live) / int64(max(len(m.keys), 1))
+			continue
 		}
+		shrink(t)
+		w.bytes -= before - ownBytes(m) // what was freed ends no service
+		n++
 	}
-	return n
+	return n, dead
 }
 
 // shrink gives t maps and slices that fit what it holds.

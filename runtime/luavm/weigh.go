@@ -67,7 +67,9 @@ func (vm *VM) Weigh(n int) (Usage, []Weight) {
 		g.root("(code)", func(visit func(lua.LValue)) { visit(vm.modules[0].Main) })
 	}
 	g.walk()
-	u := Usage{Bytes: g.w.bytes, Objects: g.w.count, Compacted: g.w.compact()}
+	bytes := g.w.bytes // with what is about to be freed: that is what the tables listed hold
+	compacted, dead := g.w.compact()
+	u := Usage{Bytes: bytes, Objects: g.w.count, Compacted: compacted, Dead: dead}
 	vm.tidy.last = u
 	vm.prune()
 	return u, g.heaviest(n)

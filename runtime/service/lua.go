@@ -295,7 +295,7 @@ func (b *luaBody) tidy() *shield.Error {
 		return nil
 	}
 	b.s.memory.Store(u.Bytes)
-	if u.Bytes > b.s.lim.MaxMemory {
+	if u.Over(b.s.lim.MaxMemory) {
 		return shield.Errorf(shield.MemoryLimit, "%s holds about %d MiB (limits.max_memory is %d MiB)", b.s.label(), u.Bytes>>20, b.s.lim.MaxMemory>>20)
 	}
 	return nil

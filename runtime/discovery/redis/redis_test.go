@@ -84,6 +84,22 @@ func (s *server) signal(t *testing.T, sig syscall.Signal) {
 	}
 }
 
+// waitStopped returns when the system has stopped the server: it may be inside a
+// write to the disk when the signal comes.
+func (s *server) waitStopped(t *testing.T) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) { // a real process needs real time
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+		if err != nil {
+			return // no /proc here
+		}
+		if _, rest, ok := strings.Cut(string(stat), ") "); ok && strings.HasPrefix(rest, "T") {
+			return
+		}
+	}
+	t.Fatal("redis-server does not stop")
+}
+
 // ask is a client of a few lines that shares nothing with the one under test. It
 // returns the reply's lines, of an array its elements, joined by spaces.
 func (s *server) ask(command string) (string, error) {
@@ -134,7 +150,7 @@ func TestConformance(t *testing.T) {
 		TTL:    time.Second,
 		Down:   func(t *testing.T) { s.kill() },
 		Up:     s.up,
-		Freeze: func(t *testing.T) { s.signal(t, syscall.SIGSTOP) },
+		Freeze: func(t *testing.T) { s.signal(t, syscall.SIGSTOP); s.waitStopped(t) },
 		Thaw:   func(t *testing.T) { s.signal(t, syscall.SIGCONT) },
 	})
 }

@@ -53,6 +53,7 @@ func (m *member) open() error {
 	cfg := node.Config{
 		Project: m.project,
 		Files:   s.reload.files(),
+		FS:      scriptFolders(m.project),
 		Log:     s.cfg.Log.Logger(m.id),
 		Conn:    m.conn,
 		Listen:  listenTCP,

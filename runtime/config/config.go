@@ -66,7 +66,12 @@ type Lua struct {
 type Sandbox struct {
 	AllowOS bool `key:"allow_os" is:"any" doc:"os.getenv, os.remove, os.rename, os.tmpname"`
 	AllowIO bool `key:"allow_io" is:"any" doc:"the io library"`
+	// Folders are what both may touch; see DefaultFolder.
+	Folders []string `key:"folders" is:"any" doc:"the only folders that io and os may touch, relative to the project or absolute; absent = data"`
 }
+
+// DefaultFolder is the folder that scripts may touch when none is configured.
+const DefaultFolder = "data"
 
 // Limits bound one service. Each has an error code and a counter.
 type Limits struct {

@@ -21,6 +21,9 @@ const (
 	countedEvery = 500 * time.Millisecond
 	// notableGap keeps a storm of notable changes from becoming a storm of scans.
 	notableGap = 20 * time.Millisecond
+	// linesGap lets a stream of calls and log lines come in bundles: the first goes
+	// at once, and no screen draws more often than that.
+	linesGap = 100 * time.Millisecond
 	// scanShare bounds what a watcher costs: a scan that took d is not repeated
 	// before 50 d (notable) or 200 d (counted) have passed.
 	notableShare = 50
@@ -166,6 +169,7 @@ func (w *watcher) run(ctx context.Context) error {
 			pause = max(pause, notableShare*w.cost)
 		case <-lines:
 			err = w.sendLines()
+			pause = linesGap
 		case <-counted.C:
 			err = w.scan(nil, false)
 			counted.Reset(max(countedEvery, countedShare*w.cost))

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
@@ -536,8 +537,8 @@ func TestPasteOfAMegabyte(t *testing.T) {
 	in(t, 80, 24, Config{}, func(t *testing.T, c *console) {
 		c.keys("3 /").send(tea.PasteMsg{Content: strings.Repeat("漢\x1b[31m\n", 1<<17)})
 		c.screen()
-		if n := len(c.m.typed.text); n > maxInput {
-			t.Errorf("the line took %d bytes", n)
+		if n := utf8.RuneCountInString(c.m.typed.text()); n == 0 || n > maxInput {
+			t.Errorf("the line took %d characters", n)
 		}
 		c.keys("backspace left right ctrl+w esc").wants("Sessions 38")
 	})

@@ -41,12 +41,12 @@ func (m *model) startCommand(text string) {
 }
 
 // pressCommand types a command.
-func (m *model) pressCommand(k, typed string) tea.Cmd {
-	switch k {
+func (m *model) pressCommand(msg tea.KeyPressMsg) tea.Cmd {
+	switch msg.String() {
 	case "esc":
 		m.mode = browsing
 	case "ctrl+c":
-		if m.command.text == "" {
+		if m.command.text() == "" {
 			m.mode = browsing
 		}
 		m.command.reset()
@@ -59,12 +59,12 @@ func (m *model) pressCommand(k, typed string) tea.Cmd {
 		m.mode = browsing
 		return m.execute(m.command.done())
 	case "backspace":
-		if m.command.text == "" {
+		if m.command.text() == "" {
 			m.mode = browsing
 		}
 		fallthrough
 	default:
-		if m.command.key(k, typed) {
+		if m.command.key(msg) {
 			m.suggest()
 		}
 	}
@@ -75,10 +75,11 @@ func (m *model) pressCommand(k, typed string) tea.Cmd {
 func (m *model) suggest() {
 	m.hintAt = -1
 	m.hints = nil
-	head, word := cutLast(m.command.text)
-	if m.command.at != len(m.command.text) {
+	text, after := m.command.around()
+	if after != "" {
 		return
 	}
+	head, word := cutLast(text)
 	seen := map[string]bool{}
 	for _, c := range m.candidates(strings.Fields(head)) {
 		if strings.HasPrefix(c, word) && c != word && !seen[c] {
@@ -157,7 +158,7 @@ func (m *model) complete(step int) {
 	if len(m.hints) == 0 {
 		return
 	}
-	head, _ := cutLast(m.command.text)
+	head, _ := cutLast(m.command.text())
 	if m.hintAt < 0 && len(m.hints) == 1 {
 		m.command.set(head + m.hints[0] + " ")
 		m.suggest()

@@ -29,7 +29,7 @@ func (m *model) fetchMethods() tea.Cmd {
 	if m.cfg.Methods == nil || m.mode != commanding || m.link != live {
 		return nil
 	}
-	target := calledTarget(m.command.text)
+	target := calledTarget(m.command.text())
 	if target == "" || target == m.methodsOf {
 		return nil
 	}

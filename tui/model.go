@@ -123,7 +123,7 @@ type model struct {
 type tickMsg struct{ at time.Time }
 
 func newModel(ctx context.Context, cfg Config) *model {
-	m := &model{cfg: cfg, ctx: ctx, st: newStore(), repl: newREPL(), dark: true, view: keys.Nodes, dirty: true, quit: func() {}}
+	m := &model{cfg: cfg, ctx: ctx, st: newStore(), repl: newREPL(), typed: newInput(), command: newInput(), dark: true, view: keys.Nodes, dirty: true, quit: func() {}}
 	m.st.endpoint = cfg.Endpoint
 	m.themeName = cfg.Theme
 	if m.themeName == "" {
@@ -168,7 +168,7 @@ func (m *model) handle(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case tea.KeyPressMsg:
 		m.lastKey, m.dirty = now, true
-		return m.press(msg.String(), msg.Text)
+		return m.press(msg)
 	case tea.PasteMsg:
 		m.lastKey, m.dirty = now, true
 		return m.paste(msg.Content)

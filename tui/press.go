@@ -80,7 +80,8 @@ func (m *model) shownView() keys.View {
 }
 
 // press handles a key by the mode the keyboard is in.
-func (m *model) press(k, typed string) tea.Cmd {
+func (m *model) press(msg tea.KeyPressMsg) tea.Cmd {
+	k := msg.String()
 	if m.w < minWidth || m.h < minHeight {
 		if k == "q" || k == "ctrl+c" {
 			return tea.Quit
@@ -89,14 +90,14 @@ func (m *model) press(k, typed string) tea.Cmd {
 	}
 	switch m.mode {
 	case filtering:
-		m.pressFilter(k, typed)
+		m.pressFilter(msg)
 		return nil
 	case commanding:
-		return m.pressCommand(k, typed)
+		return m.pressCommand(msg)
 	case confirming:
 		return m.pressConfirm(k)
 	case inserting:
-		return m.pressREPL(k, typed)
+		return m.pressREPL(msg)
 	}
 	if m.overlay != noOverlay || m.opened {
 		if cmd, taken := m.pressText(k); taken {
@@ -369,8 +370,8 @@ func (m *model) pause() {
 }
 
 // pressFilter types a filter; it works with every letter.
-func (m *model) pressFilter(k, typed string) {
-	switch k {
+func (m *model) pressFilter(msg tea.KeyPressMsg) {
+	switch msg.String() {
 	case "esc":
 		m.setFilter("")
 		m.mode = browsing
@@ -378,14 +379,14 @@ func (m *model) pressFilter(k, typed string) {
 		m.typed.done()
 		m.mode = browsing
 	case "ctrl+c":
-		if m.typed.text == "" {
+		if m.typed.text() == "" {
 			m.mode = browsing
 		}
 		m.setFilter("")
 		m.typed.set("")
 	default:
-		if m.typed.key(k, typed) {
-			m.setFilter(m.typed.text)
+		if m.typed.key(msg) {
+			m.setFilter(m.typed.text())
 		}
 	}
 }
@@ -407,7 +408,7 @@ func (m *model) paste(s string) tea.Cmd {
 	switch m.mode {
 	case filtering:
 		m.typed.insert(s)
-		m.setFilter(m.typed.text)
+		m.setFilter(m.typed.text())
 	case commanding:
 		m.command.insert(s)
 		m.suggest()

@@ -33,7 +33,7 @@ type repl struct {
 	gen    int // the generation that answered last
 }
 
-func newREPL() *repl { return &repl{} }
+func newREPL() *repl { return &repl{line: newInput()} }
 
 func (r *repl) print(role theme.Role, lines ...string) {
 	for _, l := range lines {
@@ -88,22 +88,22 @@ func (r *repl) prompt(m *model) string {
 }
 
 // pressREPL types a line of Lua.
-func (m *model) pressREPL(k, typed string) tea.Cmd {
+func (m *model) pressREPL(msg tea.KeyPressMsg) tea.Cmd {
 	r := m.repl
-	switch k {
+	switch msg.String() {
 	case "esc":
 		m.mode = browsing
 	case "enter":
 		return m.enterLua()
 	case "ctrl+c":
-		if r.line.text == "" && len(r.open) == 0 {
+		if r.line.text() == "" && len(r.open) == 0 {
 			m.mode = browsing // whoever clears one line too many must not lose the console
 			m.say(theme.Text, "left the line; i goes back to it, ctrl-d detaches, q quits")
 		}
 		r.line.reset()
 		r.open = nil
 	case "ctrl+d":
-		if r.line.text == "" {
+		if r.line.text() == "" {
 			m.detach()
 		}
 	case "ctrl+l":
@@ -113,7 +113,7 @@ func (m *model) pressREPL(k, typed string) tea.Cmd {
 	case "pgdown":
 		r.up = max(r.up-max((m.h-8)/2, 1), 0)
 	default:
-		r.line.key(k, typed)
+		r.line.key(msg)
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ func key(k string) tea.KeyPressMsg {
 	special := map[string]tea.KeyPressMsg{
 		"enter": {Code: tea.KeyEnter}, "esc": {Code: tea.KeyEscape}, "tab": {Code: tea.KeyTab}, "space": {Code: tea.KeySpace, Text: " "},
 		"backspace": {Code: tea.KeyBackspace}, "up": {Code: tea.KeyUp}, "down": {Code: tea.KeyDown}, "left": {Code: tea.KeyLeft}, "right": {Code: tea.KeyRight},
+		"home": {Code: tea.KeyHome}, "end": {Code: tea.KeyEnd}, "delete": {Code: tea.KeyDelete}, "pgup": {Code: tea.KeyPgUp}, "pgdown": {Code: tea.KeyPgDown},
 		"shift+tab": {Code: tea.KeyTab, Mod: tea.ModShift},
 	}
 	if m, ok := special[k]; ok {
@@ -27,6 +28,9 @@ func key(k string) tea.KeyPressMsg {
 	}
 	if rest, ok := strings.CutPrefix(k, "ctrl+"); ok {
 		return tea.KeyPressMsg{Code: rune(rest[0]), Mod: tea.ModCtrl}
+	}
+	if rest, ok := strings.CutPrefix(k, "alt+"); ok {
+		return tea.KeyPressMsg{Code: rune(rest[0]), Mod: tea.ModAlt}
 	}
 	return tea.KeyPressMsg{Code: []rune(k)[0], Text: k}
 }

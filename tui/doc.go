@@ -12,4 +12,11 @@
 // Panes are dumb: they are given rows and a size and print exactly that size.
 // Keys are data in tui/keys, styles in tui/theme, widths in tui/grid. Every
 // string that came from outside passes [grid.Clean] before it is laid out.
+//
+// Typed lines are edited by bubbles/textinput. They are drawn by tui/grid: the
+// library's own View cuts a line by the widths of code points, and the console
+// promises exact widths for any text and ASCII where the locale wants it. For
+// the same promise, and because columns leave by priority, rows keep their places
+// under a key and greyed keys say why, tables, boxes, help and footer are ours
+// and not those of bubbles.
 package tui

@@ -1,114 +1,35 @@
 package tui
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
-	tea "charm.land/bubbletea/v2"
-	"github.com/charmbracelet/x/ansi"
 	"github.com/google/go-cmp/cmp"
 )
 
-// key makes the message of a key as a terminal sends it.
-func key(k string) tea.KeyPressMsg {
-	special := map[string]tea.KeyPressMsg{
-		"enter": {Code: tea.KeyEnter}, "esc": {Code: tea.KeyEscape}, "tab": {Code: tea.KeyTab}, "space": {Code: tea.KeySpace, Text: " "},
-		"backspace": {Code: tea.KeyBackspace}, "up": {Code: tea.KeyUp}, "down": {Code: tea.KeyDown}, "left": {Code: tea.KeyLeft}, "right": {Code: tea.KeyRight},
-		"home": {Code: tea.KeyHome}, "end": {Code: tea.KeyEnd}, "delete": {Code: tea.KeyDelete}, "pgup": {Code: tea.KeyPgUp}, "pgdown": {Code: tea.KeyPgDown},
-		"shift+tab": {Code: tea.KeyTab, Mod: tea.ModShift},
-	}
-	if m, ok := special[k]; ok {
-		return m
-	}
-	if rest, ok := strings.CutPrefix(k, "ctrl+"); ok {
-		return tea.KeyPressMsg{Code: rune(rest[0]), Mod: tea.ModCtrl}
-	}
-	if rest, ok := strings.CutPrefix(k, "alt+"); ok {
-		return tea.KeyPressMsg{Code: rune(rest[0]), Mod: tea.ModAlt}
-	}
-	return tea.KeyPressMsg{Code: []rune(k)[0], Text: k}
-}
+var sizes = [][2]int{{80, 24}, {140, 40}, {60, 16}, {20, 5}}
 
-// console is a model under test: keys in, text out.
-type console struct {
-	t testing.TB
-	m *model
-}
-
-func newConsole(t testing.TB, w, h int, cfg Config) *console {
-	cfg.Width, cfg.Height, cfg.Location = w, h, time.UTC
-	return &console{t, newModel(context.Background(), cfg)}
-}
-
-// send hands over messages and drops the commands.
-func (c *console) send(msgs ...tea.Msg) *console {
-	for _, msg := range msgs {
-		c.m.Update(msg)
-		if c.m.crash != nil {
-			c.t.Fatalf("%T: %v\n%s", msg, c.m.crash, c.m.crash.Stack)
-		}
+// TestScreens pins every view as the characters on the screen.
+func TestScreens(t *testing.T) {
+	screens := []struct{ name, keys string }{
+		{"overview", "0"}, {"nodes", "1 j j"}, {"routes", "2"}, {"sessions", "3 j"}, {"services", "4 G"}, {"calls", "5"}, {"logs", "6"}, {"repl", "7"},
+		{"help", "1 ?"}, {"session-open", "3 j enter"}, {"filter", "3 / type:ann"}, {"command", "1 : type:ses"}, {"confirm", "1 j d"}, {"wide", "3 w"},
 	}
-	return c
-}
-
-func (c *console) events(evs ...Event) *console { return c.send(batchMsg{events: evs}) }
-
-// keys presses keys written with blanks between; "type:abc" types abc.
-func (c *console) keys(s string) *console {
-	for _, k := range strings.Fields(s) {
-		if text, ok := strings.CutPrefix(k, "type:"); ok {
-			for _, r := range text {
-				c.send(key(string(r)))
+	for _, sz := range sizes {
+		for _, sc := range screens {
+			if sz[0] < minWidth && sc.name != "nodes" {
+				continue
 			}
-			continue
-		}
-		c.send(key(k))
-	}
-	return c
-}
-
-// screen is what a person would see.
-func (c *console) screen() string {
-	c.t.Helper()
-	v := c.m.View()
-	if c.m.crash != nil {
-		c.t.Fatalf("View: %v\n%s", c.m.crash, c.m.crash.Stack)
-	}
-	lines := strings.Split(v.Content, "\n")
-	if len(lines) != c.m.h {
-		c.t.Fatalf("the screen has %d lines, want %d", len(lines), c.m.h)
-	}
-	for i := range lines {
-		if w := ansi.StringWidth(lines[i]); w != c.m.w {
-			c.t.Fatalf("line %d is %d cells wide, want %d: %q", i, w, c.m.w, lines[i])
-		}
-		lines[i] = strings.TrimRight(ansi.Strip(lines[i]), " ")
-	}
-	return strings.Join(lines, "\n") + "\n"
-}
-
-func (c *console) wants(parts ...string) {
-	c.t.Helper()
-	s := c.screen()
-	for _, p := range parts {
-		if !strings.Contains(s, p) {
-			c.t.Errorf("the screen lacks %q:\n%s", p, s)
-		}
-	}
-}
-
-func (c *console) lacks(parts ...string) {
-	c.t.Helper()
-	s := c.screen()
-	for _, p := range parts {
-		if strings.Contains(s, p) {
-			c.t.Errorf("the screen has %q:\n%s", p, s)
+			t.Run(fmt.Sprintf("%s-%dx%d", sc.name, sz[0], sz[1]), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c := newConsole(t, sz[0], sz[1], Config{Commander: &fakeCommander{}})
+					c.events(snap(1)).keys(sc.keys)
+					c.golden(fmt.Sprintf("%s-%dx%d", sc.name, sz[0], sz[1]))
+				})
+			})
 		}
 	}
 }
@@ -135,56 +56,4 @@ func (c *console) golden(name string) {
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		c.t.Errorf("%s (-want +got; SHIELD_UPDATE=1 rewrites):\n%s", path, diff)
 	}
-}
-
-func snap(seq uint64) Event { return Event{Seq: seq, Snapshot: arena()} }
-
-func delta(seq uint64, d Delta) Event { return Event{Seq: seq, Delta: &d} }
-
-var sizes = [][2]int{{80, 24}, {140, 40}, {60, 16}, {20, 5}}
-
-// TestScreens pins every view as the characters on the screen.
-func TestScreens(t *testing.T) {
-	screens := []struct{ name, keys string }{
-		{"overview", "0"}, {"nodes", "1 j j"}, {"routes", "2"}, {"sessions", "3 j"}, {"services", "4 G"}, {"calls", "5"}, {"logs", "6"}, {"repl", "7"},
-		{"help", "1 ?"}, {"session-open", "3 j enter"}, {"filter", "3 / type:ann"}, {"command", "1 : type:ses"}, {"confirm", "1 j d"}, {"wide", "3 w"},
-	}
-	for _, sz := range sizes {
-		for _, sc := range screens {
-			if sz[0] < minWidth && sc.name != "nodes" {
-				continue
-			}
-			t.Run(fmt.Sprintf("%s-%dx%d", sc.name, sz[0], sz[1]), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					c := newConsole(t, sz[0], sz[1], Config{Commander: &fakeCommander{}})
-					c.events(snap(1)).keys(sc.keys)
-					c.golden(fmt.Sprintf("%s-%dx%d", sc.name, sz[0], sz[1]))
-				})
-			})
-		}
-	}
-}
-
-// fakeCommander remembers what it was asked for.
-type fakeCommander struct {
-	asked []string
-	reply string
-	err   error
-	block chan struct{}
-}
-
-func (f *fakeCommander) Verbs() []string {
-	return []string{"call", "eval", "reload", "kick", "drain", "kill", "restart"}
-}
-
-func (f *fakeCommander) Do(ctx context.Context, verb string, args []string) (string, error) {
-	f.asked = append(f.asked, strings.Join(append([]string{verb}, args...), "|"))
-	if f.block != nil {
-		select {
-		case <-f.block:
-		case <-ctx.Done():
-			return "", ctx.Err()
-		}
-	}
-	return f.reply, f.err
 }

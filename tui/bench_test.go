@@ -60,12 +60,30 @@ func BenchmarkFrame(b *testing.B) {
 	}
 }
 
-// BenchmarkSnapshot is what an attach or a resync costs.
-func BenchmarkSnapshot(b *testing.B) {
+// BenchmarkAttach is what the first frame after an attach costs, with nothing known
+// before. The budget is 5 ms.
+func BenchmarkAttach(b *testing.B) {
 	snap := crowd(10_000)
-	m := newModel(context.Background(), Config{Width: 140, Height: 40, Location: time.UTC})
+	b.ReportAllocs()
 	for b.Loop() {
+		m := newModel(context.Background(), Config{Width: 140, Height: 40, Location: time.UTC})
 		m.Update(batchMsg{events: []Event{{Seq: 1, Snapshot: snap}}})
 		m.View()
+	}
+}
+
+// BenchmarkResync is the same with all rows known, sorted by each kind of column.
+func BenchmarkResync(b *testing.B) {
+	for _, by := range []string{"session", "player", "epoch", "idle"} {
+		b.Run(by, func(b *testing.B) {
+			snap := crowd(10_000)
+			m := newModel(context.Background(), Config{Width: 140, Height: 40, Location: time.UTC})
+			m.st.sessions.sortOn(by, false)
+			b.ReportAllocs()
+			for b.Loop() {
+				m.Update(batchMsg{events: []Event{{Seq: 1, Snapshot: snap}}})
+				m.View()
+			}
+		})
 	}
 }

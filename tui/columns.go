@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"strconv"
 	"strings"
-	"time"
 
 	"shield/runtime/shield"
 	"shield/tui/grid"
@@ -21,38 +20,38 @@ func newNodes() *list[nodeItem] {
 				return cell{text: p.clean("(" + n.Address + ")"), role: theme.Dim}
 			}
 			return plain(p.clean(string(n.Node)))
-		}, func(a, b *nodeItem) int { return natural(NodeKey(&a.NodeRow), NodeKey(&b.NodeRow)) }},
+		}, text(func(v *nodeItem) string { return NodeKey(&v.NodeRow) })},
 		{grid.Column{Title: "STATE", Priority: 99}, func(p *pen, n *nodeItem) cell { return p.nodeState(&n.NodeRow) },
-			func(a, b *nodeItem) int { return cmp.Compare(a.State, b.State) }},
+			value(func(a, b *nodeItem) int { return cmp.Compare(a.State, b.State) })},
 		{grid.Column{Title: "ROUTES", Right: true, Priority: 60}, func(p *pen, n *nodeItem) cell {
 			c := plain("v" + strconv.FormatUint(uint64(n.RoutesVersion), 10))
 			if n.RoutesBehind {
 				return cell{text: c.text + "<", role: theme.Warn}
 			}
 			return c
-		}, func(a, b *nodeItem) int { return cmp.Compare(a.RoutesVersion, b.RoutesVersion) }},
+		}, value(func(a, b *nodeItem) int { return cmp.Compare(a.RoutesVersion, b.RoutesVersion) })},
 		{grid.Column{Title: "SVC", Right: true, Priority: 50}, func(_ *pen, n *nodeItem) cell { return number(n.Services) },
-			func(a, b *nodeItem) int { return cmp.Compare(a.Services, b.Services) }},
+			value(func(a, b *nodeItem) int { return cmp.Compare(a.Services, b.Services) })},
 		{grid.Column{Title: "SESS", Right: true, Priority: 80}, func(_ *pen, n *nodeItem) cell { return number(n.Sessions) },
-			func(a, b *nodeItem) int { return cmp.Compare(a.Sessions, b.Sessions) }},
+			value(func(a, b *nodeItem) int { return cmp.Compare(a.Sessions, b.Sessions) })},
 		{grid.Column{Title: "CALL/S", Right: true, Priority: 70}, func(_ *pen, n *nodeItem) cell { return plain(count(n.CallsPerSecond)) },
-			func(a, b *nodeItem) int { return cmp.Compare(a.CallsPerSecond, b.CallsPerSecond) }},
+			value(func(a, b *nodeItem) int { return cmp.Compare(a.CallsPerSecond, b.CallsPerSecond) })},
 		{grid.Column{Title: "RTT", Right: true, Priority: 45}, nodeRTT,
-			func(a, b *nodeItem) int { return cmp.Compare(a.RTTMicros, b.RTTMicros) }},
+			value(func(a, b *nodeItem) int { return cmp.Compare(a.RTTMicros, b.RTTMicros) })},
 		{grid.Column{Title: "LOSS", Right: true, Priority: 15}, func(_ *pen, n *nodeItem) cell {
 			if n.Self {
 				return dash
 			}
 			return loss(n.LossPercent)
-		}, func(a, b *nodeItem) int { return cmp.Compare(a.LossPercent, b.LossPercent) }},
+		}, value(func(a, b *nodeItem) int { return cmp.Compare(a.LossPercent, b.LossPercent) })},
 		{grid.Column{Title: "UP", Right: true, Priority: 30}, func(p *pen, n *nodeItem) cell {
 			if n.Uptime == 0 {
 				return dash
 			}
 			return plain(span(grown(n.Uptime, n.at, p.now)))
-		}, func(a, b *nodeItem) int { return cmp.Compare(a.Uptime, b.Uptime) }},
+		}, value(func(a, b *nodeItem) int { return cmp.Compare(a.Uptime, b.Uptime) })},
 		{grid.Column{Title: "ADDR", Min: 15, Max: 28, Priority: 20}, func(p *pen, n *nodeItem) cell { return plain(p.clean(n.Address)) },
-			func(a, b *nodeItem) int { return natural(a.Address, b.Address) }},
+			text(func(v *nodeItem) string { return v.Address })},
 		{grid.Column{Title: "GATEWAY", Min: 18, Max: 40, Priority: 10}, func(p *pen, n *nodeItem) cell {
 			return plain(p.clean(strings.Join(n.Gateways, " ")))
 		}, nil},
@@ -61,7 +60,7 @@ func newNodes() *list[nodeItem] {
 				return dash
 			}
 			return plain(n.Epoch.String())
-		}, func(a, b *nodeItem) int { return cmp.Compare(a.Epoch, b.Epoch) }},
+		}, value(func(a, b *nodeItem) int { return cmp.Compare(a.Epoch, b.Epoch) })},
 		{grid.Column{Title: "SKEW", Wide: true, Right: true, Priority: 4}, func(_ *pen, n *nodeItem) cell {
 			if n.ClockSkew == nil {
 				return dash
@@ -95,12 +94,12 @@ func newRoutes() *list[routeItem] {
 	return newList(func(r *routeItem) string { return RouteKey(&r.RouteRow) },
 		func(r *routeItem) string { return RouteKey(&r.RouteRow) }, []column[routeItem]{
 			{grid.Column{Title: "ROUTE", Min: 14, Max: 40, Middle: true}, func(p *pen, r *routeItem) cell { return plain(p.clean(string(r.Name))) },
-				func(a, b *routeItem) int { return natural(string(a.Name), string(b.Name)) }},
+				text(func(v *routeItem) string { return string(v.Name) })},
 			{grid.Column{Title: "NODE", Min: 8, Max: 24, Middle: true, Priority: 99}, func(p *pen, r *routeItem) cell { return plain(p.clean(string(r.Node))) },
-				func(a, b *routeItem) int { return natural(string(a.Node), string(b.Node)) }},
+				text(func(v *routeItem) string { return string(v.Node) })},
 			{grid.Column{Title: "VER", Right: true, Priority: 60}, func(_ *pen, r *routeItem) cell {
 				return plain("v" + strconv.FormatUint(uint64(r.Version), 10))
-			}, func(a, b *routeItem) int { return cmp.Compare(a.Version, b.Version) }},
+			}, value(func(a, b *routeItem) int { return cmp.Compare(a.Version, b.Version) })},
 			{grid.Column{Title: "STATE", Priority: 80}, routeState, nil},
 			{grid.Column{Title: "CALL/S", Right: true, Priority: 70}, func(p *pen, r *routeItem) cell {
 				if s := p.st.serviceAt(&r.RouteRow); s != nil {
@@ -128,7 +127,7 @@ func newRoutes() *list[routeItem] {
 			}, nil},
 			{grid.Column{Title: "SERVICE", Right: true, Priority: 30}, func(_ *pen, r *routeItem) cell {
 				return plain("#" + strconv.FormatUint(uint64(r.Service), 10))
-			}, func(a, b *routeItem) int { return cmp.Compare(a.Service, b.Service) }},
+			}, value(func(a, b *routeItem) int { return cmp.Compare(a.Service, b.Service) })},
 		})
 }
 
@@ -147,42 +146,40 @@ func routeState(p *pen, r *routeItem) cell {
 func newServices() *list[serviceItem] {
 	return newList(func(s *serviceItem) string { return ServiceKey(&s.ServiceRow) }, serviceHay, []column[serviceItem]{
 		{grid.Column{Title: "SERVICE", Min: 14, Max: 32, Middle: true}, func(p *pen, s *serviceItem) cell { return plain(p.clean(string(s.Name))) },
-			func(a, b *serviceItem) int {
-				return cmp.Or(natural(string(a.Name), string(b.Name)), natural(string(a.Node), string(b.Node)))
-			}},
+			text(func(s *serviceItem) string { return string(s.Name) })},
 		{grid.Column{Title: "NODE", Min: 8, Max: 24, Middle: true, Priority: 99}, func(p *pen, s *serviceItem) cell { return plain(p.clean(string(s.Node))) },
-			func(a, b *serviceItem) int { return natural(string(a.Node), string(b.Node)) }},
+			text(func(v *serviceItem) string { return string(v.Node) })},
 		{grid.Column{Title: "STATE", Priority: 95}, func(p *pen, s *serviceItem) cell { return p.serviceState(s.State) },
-			func(a, b *serviceItem) int { return cmp.Compare(a.State, b.State) }},
+			value(func(a, b *serviceItem) int { return cmp.Compare(a.State, b.State) })},
 		{grid.Column{Title: "GEN", Right: true, Priority: 85}, func(_ *pen, s *serviceItem) cell { return number(s.Generation) },
-			func(a, b *serviceItem) int { return cmp.Compare(a.Generation, b.Generation) }},
+			value(func(a, b *serviceItem) int { return cmp.Compare(a.Generation, b.Generation) })},
 		{grid.Column{Title: "CODE", Priority: 75}, func(p *pen, s *serviceItem) cell { return s.codeCell(p) },
-			func(a, b *serviceItem) int { return strings.Compare(a.Code, b.Code) }},
+			value(func(a, b *serviceItem) int { return strings.Compare(a.Code, b.Code) })},
 		{grid.Column{Title: "MBOX", Right: true, Priority: 70}, func(_ *pen, s *serviceItem) cell {
 			c := number(s.Mailbox)
 			if s.Mailbox >= 1000 {
 				c.role = theme.Warn
 			}
 			return c
-		}, func(a, b *serviceItem) int { return cmp.Compare(a.Mailbox, b.Mailbox) }},
+		}, value(func(a, b *serviceItem) int { return cmp.Compare(a.Mailbox, b.Mailbox) })},
 		{grid.Column{Title: "CALL/S", Right: true, Priority: 80}, func(p *pen, s *serviceItem) cell { return plain(count(s.perSecond(p.now))) },
-			func(a, b *serviceItem) int { return cmp.Compare(a.rate, b.rate) }},
+			value(func(a, b *serviceItem) int { return cmp.Compare(a.rate, b.rate) })},
 		{grid.Column{Title: "ERR", Right: true, Priority: 50}, func(_ *pen, s *serviceItem) cell {
 			c := number(s.Errors)
 			if s.Errors > 0 {
 				c.role = theme.Warn
 			}
 			return c
-		}, func(a, b *serviceItem) int { return cmp.Compare(a.Errors, b.Errors) }},
+		}, value(func(a, b *serviceItem) int { return cmp.Compare(a.Errors, b.Errors) })},
 		{grid.Column{Title: "SESS", Right: true, Priority: 35}, func(_ *pen, s *serviceItem) cell { return number(s.Sessions) },
-			func(a, b *serviceItem) int { return cmp.Compare(a.Sessions, b.Sessions) }},
+			value(func(a, b *serviceItem) int { return cmp.Compare(a.Sessions, b.Sessions) })},
 		{grid.Column{Title: "MEM", Right: true, Priority: 30}, func(_ *pen, s *serviceItem) cell { return plain(size(s.Memory)) },
-			func(a, b *serviceItem) int { return cmp.Compare(a.Memory, b.Memory) }},
+			value(func(a, b *serviceItem) int { return cmp.Compare(a.Memory, b.Memory) })},
 		{grid.Column{Title: "RELOAD", Max: 24, Priority: 55}, reloadCell, nil},
 		{grid.Column{Title: "CALLS", Right: true, Priority: 20}, func(_ *pen, s *serviceItem) cell { return number(s.Calls) },
-			func(a, b *serviceItem) int { return cmp.Compare(a.Calls, b.Calls) }},
+			value(func(a, b *serviceItem) int { return cmp.Compare(a.Calls, b.Calls) })},
 		{grid.Column{Title: "RESTARTS", Right: true, Priority: 15}, func(_ *pen, s *serviceItem) cell { return number(s.Restarts) },
-			func(a, b *serviceItem) int { return cmp.Compare(a.Restarts, b.Restarts) }},
+			value(func(a, b *serviceItem) int { return cmp.Compare(a.Restarts, b.Restarts) })},
 		{grid.Column{Title: "ID", Right: true, Wide: true}, func(_ *pen, s *serviceItem) cell { return number(int64(s.ID)) }, nil},
 		{grid.Column{Title: "MODULE", Wide: true, Max: 32}, func(p *pen, s *serviceItem) cell { return plain(p.clean(s.Module)) }, nil},
 		{grid.Column{Title: "NAMES", Wide: true, Max: 60}, func(p *pen, s *serviceItem) cell { return plain(p.clean(joinNames(s.Names))) }, nil},
@@ -229,48 +226,48 @@ func reloadCell(p *pen, s *serviceItem) cell {
 }
 
 func newSessions() *list[sessionItem] {
-	idleSince := func(s *sessionItem) time.Time { return s.at.Add(-ms(s.IdleMS)) }
+	idleSince := func(s *sessionItem) int64 { return s.at.UnixMilli() - s.IdleMS }
 	return newList(func(s *sessionItem) string { return string(s.Session) }, sessionHay, []column[sessionItem]{
 		{grid.Column{Title: "SESSION", Min: 10, Max: 16, Middle: true}, func(p *pen, s *sessionItem) cell { return plain(p.clean(string(s.Session))) },
-			func(a, b *sessionItem) int { return natural(string(a.Session), string(b.Session)) }},
+			text(func(v *sessionItem) string { return string(v.Session) })},
 		{grid.Column{Title: "PLAYER", Min: 8, Max: 20, Priority: 99}, func(p *pen, s *sessionItem) cell {
 			if s.Player == "" {
 				return cell{text: "(none)", role: theme.Dim}
 			}
 			return plain(p.clean(s.Player))
-		}, func(a, b *sessionItem) int { return natural(a.Player, b.Player) }},
+		}, text(func(v *sessionItem) string { return v.Player })},
 		{grid.Column{Title: "EPOCH", Right: true, Priority: 90}, epochCell,
-			func(a, b *sessionItem) int { return cmp.Compare(a.Epoch, b.Epoch) }},
+			value(func(a, b *sessionItem) int { return cmp.Compare(a.Epoch, b.Epoch) })},
 		{grid.Column{Title: "TARGET", Min: 16, Max: 32, Middle: true, Priority: 80}, func(p *pen, s *sessionItem) cell {
 			if s.Target == "" {
 				return dash
 			}
 			return plain(p.clean(s.Target))
-		}, func(a, b *sessionItem) int { return natural(a.Target, b.Target) }},
+		}, text(func(v *sessionItem) string { return v.Target })},
 		{grid.Column{Title: "GATE", Min: 12, Max: 24, Middle: true, Priority: 50}, func(p *pen, s *sessionItem) cell { return plain(p.clean(string(s.Gateway))) },
-			func(a, b *sessionItem) int { return natural(string(a.Gateway), string(b.Gateway)) }},
+			text(func(v *sessionItem) string { return string(v.Gateway) })},
 		{grid.Column{Title: "STATE", Priority: 85}, func(p *pen, s *sessionItem) cell { return p.sessionState(s.State) },
-			func(a, b *sessionItem) int { return cmp.Compare(a.State, b.State) }},
+			value(func(a, b *sessionItem) int { return cmp.Compare(a.State, b.State) })},
 		{grid.Column{Title: "IDLE", Right: true, Priority: 45}, func(p *pen, s *sessionItem) cell { return plain(span(grown(s.IdleMS, s.at, p.now))) },
-			func(a, b *sessionItem) int { return idleSince(b).Compare(idleSince(a)) }},
+			value(func(a, b *sessionItem) int { return cmp.Compare(idleSince(b), idleSince(a)) })},
 		{grid.Column{Title: "STALE", Right: true, Priority: 30}, func(_ *pen, s *sessionItem) cell {
 			c := number(s.Stale)
 			if s.Stale > 0 {
 				c.role = theme.Warn
 			}
 			return c
-		}, func(a, b *sessionItem) int { return cmp.Compare(a.Stale, b.Stale) }},
+		}, value(func(a, b *sessionItem) int { return cmp.Compare(a.Stale, b.Stale) })},
 		{grid.Column{Title: "IN", Right: true, Priority: 25}, func(_ *pen, s *sessionItem) cell { return plain(total(s.In)) },
-			func(a, b *sessionItem) int { return cmp.Compare(a.In, b.In) }},
+			value(func(a, b *sessionItem) int { return cmp.Compare(a.In, b.In) })},
 		{grid.Column{Title: "OUT", Right: true, Priority: 24}, func(_ *pen, s *sessionItem) cell { return plain(total(s.Out)) },
-			func(a, b *sessionItem) int { return cmp.Compare(a.Out, b.Out) }},
+			value(func(a, b *sessionItem) int { return cmp.Compare(a.Out, b.Out) })},
 		{grid.Column{Title: "AGE", Right: true, Priority: 15}, func(p *pen, s *sessionItem) cell { return plain(span(grown(s.OpenedMS, s.at, p.now))) },
-			func(a, b *sessionItem) int { return cmp.Compare(a.OpenedMS, b.OpenedMS) }},
+			value(func(a, b *sessionItem) int { return cmp.Compare(a.OpenedMS, b.OpenedMS) })},
 		{grid.Column{Title: "VIA", Priority: 12}, func(p *pen, s *sessionItem) cell { return plain(p.clean(s.Transport)) }, nil},
 		{grid.Column{Title: "CODE", Priority: 10}, func(p *pen, s *sessionItem) cell { return cell{text: p.clean(s.Code), role: theme.Dim} }, nil},
 		{grid.Column{Title: "ADDR", Max: 28, Wide: true}, func(p *pen, s *sessionItem) cell { return plain(p.clean(s.Address)) }, nil},
 		{grid.Column{Title: "QUEUE", Right: true, Wide: true}, func(_ *pen, s *sessionItem) cell { return number(s.Queue) },
-			func(a, b *sessionItem) int { return cmp.Compare(a.Queue, b.Queue) }},
+			value(func(a, b *sessionItem) int { return cmp.Compare(a.Queue, b.Queue) })},
 	})
 }
 
@@ -299,7 +296,7 @@ func total(n int64) string {
 func newCalls() *list[callItem] {
 	l := newList(func(c *callItem) string { return strconv.FormatUint(c.n, 10) }, callHay, []column[callItem]{
 		{grid.Column{Title: "TIME"}, func(p *pen, c *callItem) cell { return cell{text: p.clock(c.Time), role: theme.Dim} },
-			func(a, b *callItem) int { return cmp.Compare(a.n, b.n) }},
+			value(func(a, b *callItem) int { return cmp.Compare(a.n, b.n) })},
 		{grid.Column{Title: "TRACE", Min: 6, Max: 8, Middle: true, Priority: 40}, func(_ *pen, c *callItem) cell {
 			if c.Trace == 0 {
 				return dash
@@ -307,20 +304,20 @@ func newCalls() *list[callItem] {
 			return cell{text: c.Trace.String(), role: theme.Dim}
 		}, nil},
 		{grid.Column{Title: "FROM", Min: 14, Max: 26, Middle: true, Priority: 60}, func(p *pen, c *callItem) cell { return plain(p.clean(c.From)) },
-			func(a, b *callItem) int { return natural(a.From, b.From) }},
+			text(func(v *callItem) string { return v.From })},
 		{grid.Column{Title: "CALL", Min: 16, Max: 40, Middle: true, Priority: 95}, func(p *pen, c *callItem) cell { return plain(p.clean(p.st.called(c.Target) + " " + c.Method)) },
-			func(a, b *callItem) int { return natural(a.Target+" "+a.Method, b.Target+" "+b.Method) }},
+			text(func(v *callItem) string { return v.Target + " " + v.Method })},
 		{grid.Column{Title: "NODE", Min: 8, Max: 20, Middle: true, Priority: 50}, func(p *pen, c *callItem) cell { return plain(p.clean(string(c.Node))) },
-			func(a, b *callItem) int { return natural(string(a.Node), string(b.Node)) }},
+			text(func(v *callItem) string { return string(v.Node) })},
 		{grid.Column{Title: "MS", Right: true, Priority: 90}, func(_ *pen, c *callItem) cell {
 			cl := plain(millis(c.Micros))
 			if c.Micros >= slowCall {
 				cl.role = theme.Warn
 			}
 			return cl
-		}, func(a, b *callItem) int { return cmp.Compare(a.Micros, b.Micros) }},
+		}, value(func(a, b *callItem) int { return cmp.Compare(a.Micros, b.Micros) })},
 		{grid.Column{Title: "RESULT", Max: 28, Priority: 98}, func(p *pen, c *callItem) cell { return p.result(c.Result) },
-			func(a, b *callItem) int { return strings.Compare(a.Result, b.Result) }},
+			value(func(a, b *callItem) int { return strings.Compare(a.Result, b.Result) })},
 	})
 	l.tailed = true
 	l.why = ": calls are kept while a console looks"

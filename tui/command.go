@@ -146,7 +146,7 @@ func (m *model) sortable() []string {
 func (l *list[T]) titles() []string {
 	var out []string
 	for i := range l.cols {
-		if l.cols[i].compare != nil {
+		if l.cols[i].order != nil {
 			out = append(out, l.cols[i].Title)
 		}
 	}

@@ -148,7 +148,7 @@ func skew(n *nodeItem) cell {
 func servicesOf(p *pen, id shield.NodeID, w int) []string {
 	var pairs []cell
 	for _, r := range p.st.services.order {
-		if s := &r.val; s.Node == id {
+		if s := r.val; s.Node == id {
 			c := s.codeCell(p)
 			if s.State != shield.Running {
 				c = p.serviceState(s.State)
@@ -296,7 +296,7 @@ func sameTrace(p *pen, c *callItem, w int) []string {
 	}
 	var out []string
 	for _, r := range p.st.calls.order {
-		o := &r.val
+		o := r.val
 		if o.Trace != c.Trace || o.n == c.n {
 			continue
 		}

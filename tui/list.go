@@ -1,7 +1,6 @@
 package tui
 
 import (
-	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -12,14 +11,14 @@ import (
 // column is one column of a list of T.
 type column[T any] struct {
 	grid.Column
-	cell    func(p *pen, v *T) cell
-	compare func(a, b *T) int // nil: not sorted by
+	cell  func(p *pen, v *T) cell
+	order order[T] // nil: not sorted by
 }
 
 // row is one line of a list with what is needed to find and sort it.
 type row[T any] struct {
 	key   string
-	val   T
+	val   *T
 	hay   string // lower-case text the filter looks in; built when first asked for
 	moved bool   // its value changed since the list was sorted
 	gone  bool
@@ -63,22 +62,28 @@ func newList[T any](keyOf, hayOf func(*T) string, cols []column[T]) *list[T] {
 	return l
 }
 
-// replace sets all rows anew. Rows that were known stay the rows they were.
+// replace sets all rows anew. Rows that were known stay the rows they were. The
+// list keeps vals.
 func (l *list[T]) replace(vals []T) {
 	old := l.rows
 	l.rows = make(map[string]*row[T], len(vals))
-	l.order = l.order[:0:0]
+	l.order = make([]*row[T], 0, len(vals))
+	var fresh []row[T] // one piece of memory: ten thousand small ones take longer than a frame
 	for i := range vals {
 		key := l.keyOf(&vals[i])
-		r := old[key]
-		if r == nil || l.rows[key] != nil {
-			r = &row[T]{key: key}
-		}
-		r.val, r.hay, r.moved = vals[i], "", false
 		if prev := l.rows[key]; prev != nil { // a key twice: the last one counts
-			prev.val = vals[i]
+			prev.val = &vals[i]
 			continue
 		}
+		r := old[key]
+		if r == nil {
+			if len(fresh) == 0 {
+				fresh = make([]row[T], min(len(vals)-i, 512))
+			}
+			r, fresh = &fresh[0], fresh[1:]
+			r.key = key
+		}
+		r.val, r.hay, r.moved = &vals[i], "", false
 		l.rows[key] = r
 		l.order = append(l.order, r)
 	}
@@ -96,14 +101,14 @@ func (l *list[T]) apply(vals []T, gone []string, hold bool) {
 		key := l.keyOf(&vals[i])
 		r := l.rows[key]
 		if r == nil {
-			r = &row[T]{key: key}
+			r = &row[T]{key: key, val: new(T)}
 			l.rows[key] = r
 			fresh = append(fresh, r)
 		} else if !r.moved {
 			r.moved = true
 			moved++
 		}
-		r.val, r.hay = vals[i], ""
+		*r.val, r.hay = vals[i], "" // a copy: vals may be far larger than what is kept of it
 	}
 	lost := false
 	for _, key := range gone {
@@ -170,22 +175,8 @@ func (l *list[T]) sort() {
 		r.moved = false
 	}
 	l.pending = false
-	slices.SortFunc(l.order, l.compare)
+	l.rank()
 	l.filter()
-}
-
-// compare orders two rows by the column of choice, then by key, so that the
-// order never depends on chance.
-func (l *list[T]) compare(a, b *row[T]) int {
-	if f := l.cols[l.sortBy].compare; f != nil {
-		if o := f(&a.val, &b.val); o != 0 {
-			if l.desc {
-				return -o
-			}
-			return o
-		}
-	}
-	return natural(a.key, b.key)
 }
 
 // filter finds the rows to show and the selection among them.
@@ -195,7 +186,7 @@ func (l *list[T]) filter() {
 	} else {
 		l.shown = make([]*row[T], 0, len(l.order))
 		for _, r := range l.order {
-			if (l.keep == nil || l.keep(&r.val)) && l.matches(r) {
+			if (l.keep == nil || l.keep(r.val)) && l.matches(r) {
 				l.shown = append(l.shown, r)
 			}
 		}
@@ -208,7 +199,7 @@ func (l *list[T]) matches(r *row[T]) bool {
 		return true
 	}
 	if r.hay == "" {
-		r.hay = strings.ToLower(l.hayOf(&r.val))
+		r.hay = strings.ToLower(l.hayOf(r.val))
 	}
 	return strings.Contains(r.hay, l.needle) != l.invert
 }
@@ -290,7 +281,7 @@ func (l *list[T]) selected() *T {
 	if l.sel == nil {
 		return nil
 	}
-	return &l.sel.val
+	return l.sel.val
 }
 
 func (l *list[T]) key() string {
@@ -329,7 +320,7 @@ func (l *list[T]) sortNext() {
 	for range l.cols {
 		l.sortBy = (l.sortBy + 1) % len(l.cols)
 		c := &l.cols[l.sortBy]
-		if c.compare != nil && (l.wide || !c.Wide) {
+		if c.order != nil && (l.wide || !c.Wide) {
 			break
 		}
 	}
@@ -343,7 +334,7 @@ func (l *list[T]) sorted() (title string, desc bool) { return l.cols[l.sortBy].T
 
 func (l *list[T]) sortOn(title string, desc bool) bool {
 	for i := range l.cols {
-		if strings.EqualFold(l.cols[i].Title, title) && l.cols[i].compare != nil {
+		if strings.EqualFold(l.cols[i].Title, title) && l.cols[i].order != nil {
 			l.sortBy, l.desc = i, desc
 			l.sort()
 			return true
@@ -366,37 +357,3 @@ func (l *list[T]) json() string {
 	}
 	return string(b)
 }
-
-// natural compares like a person: node-2 comes before node-10.
-func natural(a, b string) int {
-	i := 0
-	for i < len(a) && i < len(b) && a[i] == b[i] {
-		i++
-	}
-	// Step back to the start of the number in which they differ.
-	for i > 0 && isDigit(a[i-1]) {
-		i--
-	}
-	a, b = a[i:], b[i:]
-	na, nb := digits(a), digits(b)
-	if na > 0 && nb > 0 {
-		x, y := strings.TrimLeft(a[:na], "0"), strings.TrimLeft(b[:nb], "0")
-		if len(x) != len(y) {
-			return cmp.Compare(len(x), len(y))
-		}
-		if x != y {
-			return strings.Compare(x, y)
-		}
-	}
-	return strings.Compare(a, b)
-}
-
-func digits(s string) int {
-	n := 0
-	for n < len(s) && isDigit(s[n]) {
-		n++
-	}
-	return n
-}
-
-func isDigit(c byte) bool { return c >= '0' && c <= '9' }

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,8 +19,8 @@ type thing struct {
 
 func things() *list[thing] {
 	return newList(func(v *thing) string { return v.id }, func(v *thing) string { return v.id }, []column[thing]{
-		{grid.Column{Title: "ID"}, func(_ *pen, v *thing) cell { return plain(v.id) }, func(a, b *thing) int { return natural(a.id, b.id) }},
-		{grid.Column{Title: "N", Right: true}, func(_ *pen, v *thing) cell { return number(v.n) }, func(a, b *thing) int { return a.n - b.n }},
+		{grid.Column{Title: "ID"}, func(_ *pen, v *thing) cell { return plain(v.id) }, text(func(v *thing) string { return v.id })},
+		{grid.Column{Title: "N", Right: true}, func(_ *pen, v *thing) cell { return number(v.n) }, value(func(a, b *thing) int { return a.n - b.n })},
 	})
 }
 
@@ -110,6 +111,30 @@ func TestNatural(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestHeadsAgreeWithTheTexts: what heads say of two texts is what natural says, and
+// natural is an order.
+func TestHeadsAgreeWithTheTexts(t *testing.T) {
+	word := rapid.StringMatching(`[ab0-2/:]{0,12}|[a0]{0,3}[0-9]{0,12}[b0]{0,3}`)
+	rapid.Check(t, func(t *rapid.T) {
+		a, b, c := word.Draw(t, "a"), word.Draw(t, "b"), word.Draw(t, "c")
+		o := natural(a, b)
+		if x, y := head(a), head(b); x != y && cmp.Compare(x, y) != o {
+			t.Fatalf("head: %q %q by %d, natural by %d", a, b, cmp.Compare(x, y), o)
+		}
+		if natural(b, a) != -o || (o == 0) != (a == b) {
+			t.Fatalf("natural(%q, %q) = %d, the other way round %d", a, b, o, natural(b, a))
+		}
+		if o <= 0 && natural(b, c) <= 0 && natural(a, c) > 0 {
+			t.Fatalf("natural is no order: %q %q %q", a, b, c)
+		}
+		rows := []*row[thing]{{key: a}, {key: b}, {key: c}}
+		n := shared(rows, func(r *row[thing]) string { return r.key })
+		if x, y := head(a[n:]), head(b[n:]); x != y && cmp.Compare(x, y) != o {
+			t.Fatalf("behind %d shared bytes: %q %q by %d, natural by %d", n, a, b, cmp.Compare(x, y), o)
+		}
+	})
 }
 
 func TestSelectionFollowsTheKey(t *testing.T) {

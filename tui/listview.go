@@ -15,7 +15,7 @@ func (l *list[T]) plainRow(p *pen) string {
 	}
 	var parts []string
 	for i := range l.cols {
-		if s := l.cols[i].cell(p, &l.sel.val).text; s != "" {
+		if s := l.cols[i].cell(p, l.sel.val).text; s != "" {
 			parts = append(parts, s)
 		}
 	}
@@ -35,7 +35,7 @@ func (l *list[T]) view(p *pen, focus bool) []string {
 			if l.cols[i].Wide && !l.wide {
 				continue
 			}
-			line[i] = l.cols[i].cell(p, &r.val)
+			line[i] = l.cols[i].cell(p, r.val)
 			l.widths[i] = max(l.widths[i], grid.Width(line[i].text))
 		}
 		cells = append(cells, line)
@@ -70,7 +70,7 @@ func (l *list[T]) empty(p *pen) string {
 func (l *list[T]) header(p *pen, placed []grid.Placed) string {
 	line := l.panned(p, placed, func(i int) cell {
 		c := cell{text: l.cols[i].Title, role: theme.Dim}
-		if i == l.sortBy && l.cols[i].compare != nil {
+		if i == l.sortBy && l.cols[i].order != nil {
 			c.role = theme.Accent
 		}
 		return c

@@ -250,14 +250,14 @@ func (s *store) callsPerSecond() float64 {
 // serviceAt finds the service a route leads to.
 func (s *store) serviceAt(r *shield.RouteRow) *serviceItem {
 	if row := s.services.rows[ServiceKey(&shield.ServiceRow{Node: r.Node, ID: r.Service})]; row != nil {
-		return &row.val
+		return row.val
 	}
 	return nil
 }
 
 func (s *store) node(id shield.NodeID) *nodeItem {
 	if row := s.nodes.rows[string(id)]; row != nil {
-		return &row.val
+		return row.val
 	}
 	return nil
 }

@@ -174,7 +174,13 @@ func splitCommas(n *node) *node {
 }
 
 func (d *decoder) scalar(v reflect.Value, f field, n *node, path string) {
-	bad := func() { d.problem(n.pos, path, quoteCure(v, n), "want %s, have %s", wants(v.Type(), f), n.what()) }
+	bad := func() {
+		cure, have := quoteCure(v, n), n.what()
+		if f.secret && n.kind == scalar { // what is in a secret's place may be one
+			cure, have = "write it in quotes", "something else"
+		}
+		d.problem(n.pos, path, cure, "want %s, have %s", wants(v.Type(), f), have)
+	}
 	if n.kind != scalar {
 		bad()
 		return

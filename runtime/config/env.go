@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"sort"
@@ -84,19 +85,26 @@ func (x *expander) expand(n *node, path string) {
 		x.expand(item, index(path, i))
 	}
 	s, ok := n.val.(string)
-	if !ok || n.kind != scalar || n.env != "" || !strings.Contains(s, "${") {
+	if !ok || n.kind != scalar || n.env != "" || n.expanded || !strings.Contains(s, "${") {
 		return
 	}
+	n.expanded = true
 	out, name, err := x.text(s, x.lenient != nil && x.lenient(path))
 	if err != nil {
-		x.problems = append(x.problems, Problem{Pos: n.pos, Path: path, Message: err.Error(),
-			Cure: "set it, or write a default: ${NAME:default}"})
+		cure := "set it, or write a default: ${NAME:default}"
+		if errors.Is(err, errReference) {
+			cure = "want ${NAME} or ${NAME:default}; $${ is a literal ${"
+		}
+		x.problems = append(x.problems, Problem{Pos: n.pos, Path: path, Message: err.Error(), Cure: cure})
 		n.val = nil
 		return
 	}
 	n.val, n.env = out, name
 	n.loose = name != ""
 }
+
+// errReference is what a reference that was written wrong Is.
+var errReference = errors.New("is no reference to the environment")
 
 // text expands one scalar. name is the last variable that was read from the
 // environment or fell back to its default.
@@ -116,13 +124,13 @@ func (x *expander) text(s string, lenient bool) (out, name string, err error) {
 		b.WriteString(s[:i])
 		end := strings.IndexByte(s[i:], '}')
 		if end < 0 {
-			return "", "", fmt.Errorf("%q has no closing brace", clip(s[i:]))
+			return "", "", fmt.Errorf("%q %w: it has no closing brace", clip(s[i:]), errReference)
 		}
 		ref := s[i+2 : i+end]
 		s = s[i+end+1:]
 		key, def, hasDefault := strings.Cut(ref, ":")
 		if !envName.MatchString(key) {
-			return "", "", fmt.Errorf("${%s}: %q is no name of an environment variable", clip(ref), clip(key))
+			return "", "", fmt.Errorf("\"${%s}\" %w: %q is no name of a variable", clip(ref), errReference, clip(key))
 		}
 		v, ok := x.env.lookup(key)
 		switch {

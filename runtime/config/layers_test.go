@@ -125,6 +125,33 @@ services:
 	}
 }
 
+// TestAnchors shows that an alias is what its anchor was, that a mapping's own
+// keys win over merged ones wherever they stand, and that a literal ${ stays one.
+func TestAnchors(t *testing.T) {
+	dir := project(t, map[string]string{"s.lua": "", "shield.yaml": `services:
+  - &base
+    name: a
+    script: s.lua
+    config: { first: &first "$${HOME}", again: *first }
+    restart: { policy: never }
+  - <<: *base
+    name: b
+    restart: { policy: always }
+  - { name: c, <<: *base }
+`})
+	cfg := mustLoad(t, Options{Dir: dir, Environ: []string{"HOME=/home/ann"}})
+	var have []string
+	for _, s := range cfg.Services {
+		have = append(have, string(s.Name)+" "+s.Script+" "+s.Restart.Policy)
+		if diff := cmp.Diff(map[string]any{"first": "${HOME}", "again": "${HOME}"}, s.Config); diff != "" {
+			t.Errorf("%s: config (-want +have):\n%s", s.Name, diff)
+		}
+	}
+	if diff := cmp.Diff([]string{"a s.lua never", "b s.lua always", "c s.lua never"}, have); diff != "" {
+		t.Errorf("services (-want +have):\n%s", diff)
+	}
+}
+
 func TestOverrides(t *testing.T) {
 	dir := project(t, map[string]string{
 		"shield.yaml": "services:\n  - { name: a, script: s.lua, config: { Seats: 1 } }\n  - { name: b, script: s.lua }\ndev: { nodes: 3 }\n", "s.lua": ""})

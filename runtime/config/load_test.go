@@ -136,6 +136,14 @@ func TestDesignExampleLoads(t *testing.T) {
 	}
 }
 
+// twoMachines has two gateways that share an address and no node.
+const twoMachines = `services:
+  - { name: auth, script: a.lua }
+gateways:
+  - { name: a, nodes: [node-1], auth: auth, network: { tcp: "0.0.0.0:7001" } }
+  - { name: b, nodes: [node-2], auth: auth, network: { tcp: "0.0.0.0:7001" } }
+`
+
 func TestProblems(t *testing.T) {
 	tests := []struct {
 		name string
@@ -243,8 +251,21 @@ func TestProblems(t *testing.T) {
 		{name: "variable not set", yaml: "app: { name: \"${NOPE}\" }\nlog: { level: \"${lvl\" }\n",
 			want: []string{
 				"shield.yaml:1:14: app.name: the environment variable NOPE is not set (set it, or write a default: ${NAME:default})",
-				`shield.yaml:2:15: log.level: "${lvl" has no closing brace (set it, or write a default: ${NAME:default})`,
+				`shield.yaml:2:15: log.level: "${lvl" is no reference to the environment: it has no closing brace (want ${NAME} or ${NAME:default}; $${ is a literal ${)`,
 			}},
+		{name: "a secret is not repeated", yaml: "cluster: { auth: { token: 1234567890123456 } }\n",
+			want: []string{"shield.yaml:1:27: cluster.auth.token: want text, have something else (write it in quotes)"}},
+		{name: "numbers to choose from", yaml: "services:\n  - { name: auth, script: a.lua }\ngateways:\n  - { name: main, auth: auth, network: { tcp: \"127.0.0.1:0\", protocol: { envelope: { length_bytes: 3 } } } }\n",
+			rpc:  "routes: [{ id: 16, name: x, dir: s2c }]",
+			want: []string{`shield.yaml:4:100: gateways[0].network.protocol.envelope.length_bytes: unknown length bytes "3" (one of 1, 2, 4)`}},
+		{name: "the control port is a gateway's", yaml: "control: { listen: \"tcp://127.0.0.1:7001\", token: 0123456789abcdef }\nservices:\n  - { name: auth, script: a.lua }\ngateways:\n  - { name: main, auth: auth, network: { tcp: \"127.0.0.1:7001\" } }\n",
+			rpc:  "routes: [{ id: 16, name: x, dir: s2c }]",
+			want: []string{`shield.yaml:1:20: control.listen: 127.0.0.1:7001 is already the address of gateways[0].network.tcp (use another port)`}},
+		{name: "one address on two machines", yaml: twoMachines, rpc: "routes: [{ id: 16, name: x, dir: s2c }]", want: nil},
+		{name: "one address on one machine", yaml: twoMachines, rpc: "routes: [{ id: 16, name: x, dir: s2c }]", opts: Options{Dev: true, Nodes: 2},
+			want: []string{`shield.yaml:5:61: gateways[1].network.tcp: 0.0.0.0:7001 is already the address of gateways[0].network.tcp (use another port)`}},
+		{name: "a key twice, one of them merged", yaml: "services:\n  - &a { name: a, script: a.lua }\n  - <<: *a\n    name: b\n    name: c\n",
+			want: []string{`shield.yaml:5:5: the key "name" is here twice, first in line 4`}},
 		{name: "routes", yaml: "services:\n  - { name: auth, script: a.lua }\n",
 			rpc: "routes:\n  - { id: 15, name: a, dir: c2s, service: auht, handler: on_login }\n  - { id: 20, name: b, dir: s2c, handler: x, auth: false }\n  - { id: 20, name: b, dir: sideways, codec: jason }\n  - { name: c..d, dir: c2s, codec: protobuf }\n  - { id: 21, name: b.c, dir: s2c, max_body: 1kib, rate: fast }\n",
 			want: []string{

@@ -131,7 +131,8 @@ func (v *validator) choice(r rule, f field, have, path string) {
 		}
 	}
 	cure := "one of " + strings.Join(r.choices, ", ")
-	if near := shield.Nearest(have, r.choices); near != "" {
+	_, number := strconv.Atoi(have)
+	if near := shield.Nearest(have, r.choices); near != "" && number != nil { // no number is misspelt
 		cure = fmt.Sprintf("did you mean %q?", near)
 	}
 	v.problem(path, cure, "unknown %s %q", strings.ReplaceAll(f.key, "_", " "), clip(have))

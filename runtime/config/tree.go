@@ -41,15 +41,19 @@ type node struct {
 	// loose text came from the environment: it becomes whatever type the key
 	// wants, and a list when the key wants a list.
 	loose bool
+	// expanded scalars had their ${NAME} replaced. An alias shares its anchor's
+	// node, and what came out of one pass must not go through another.
+	expanded bool
 
 	entries []entry // of a mapping, in file order
 	items   []*node // of a list
 }
 
 type entry struct {
-	key   string
-	pos   Pos
-	value *node
+	key    string
+	pos    Pos
+	value  *node
+	merged bool // by <<: it gives way to the mapping's own key
 }
 
 // get finds the value of key, nil when it is not there.
@@ -288,7 +292,8 @@ func (c *converter) addEntry(n *node, v *ast.MappingValueNode, depth int) {
 		}
 		for _, s := range sources {
 			for _, e := range s.entries {
-				if n.get(e.key) == nil {
+				if n.find(e.key) == nil {
+					e.merged = true
 					n.entries = append(n.entries, e)
 				}
 			}
@@ -299,11 +304,15 @@ func (c *converter) addEntry(n *node, v *ast.MappingValueNode, depth int) {
 	if s, ok := v.Key.(*ast.StringNode); ok {
 		key = s.Value
 	}
-	if prev := n.find(key); prev != nil {
+	own := entry{key: key, pos: c.pos(v.Key), value: c.convert(v.Value, depth+1)}
+	switch prev := n.find(key); {
+	case prev == nil:
+		n.entries = append(n.entries, own)
+	case prev.merged:
+		*prev = own
+	default:
 		c.problem(v.Key, "the key %q is here twice, first in line %d", clip(key), prev.pos.Line)
-		return
 	}
-	n.entries = append(n.entries, entry{key: key, pos: c.pos(v.Key), value: c.convert(v.Value, depth+1)})
 }
 
 func (n *node) find(key string) *entry {

@@ -5,6 +5,8 @@ import (
 	"net"
 	"slices"
 	"strings"
+
+	"shield/runtime/shield"
 )
 
 // Listener is one address of a gateway and the protocol spoken there.
@@ -27,7 +29,7 @@ func (n *Network) Listeners() []Listener {
 // gateways checks what must hold within and between gateways.
 func (v *validator) gateways() {
 	seen := map[string]int{}
-	bound := map[string]string{} // protocol and address -> path
+	bound := map[string][]socket{}
 	for i := range v.c.Gateways {
 		g := &v.c.Gateways[i]
 		path := fmt.Sprintf("gateways[%d]", i)
@@ -44,10 +46,13 @@ func (v *validator) gateways() {
 			if (l.Transport == "tls" || l.Transport == "wss") && (g.Network.Cert == "" || g.Network.Key == "") {
 				v.problem(path+".network", "", "%s needs cert and key", l.Transport)
 			}
-			v.bind(bound, path+".network."+l.Transport, l.Transport == "quic", l.Address)
+			v.bind(bound, socket{path + ".network." + l.Transport, g.Nodes}, l.Transport == "quic", l.Address)
 			v.samePort(g, path+".network."+l.Transport, l.Address)
 		}
 		v.frame(g, path+".network.protocol.envelope")
+	}
+	if address, ok := strings.CutPrefix(v.c.Control.Listen, "tcp://"); ok {
+		v.bind(bound, socket{path: "control.listen"}, false, address)
 	}
 	if len(v.c.Gateways) > 0 && len(v.c.RPC) == 0 && !v.bad[RPCFileName] {
 		v.warn("gateways", "add "+RPCFileName, "clients can connect but there is no route they may speak on")
@@ -81,8 +86,15 @@ func (v *validator) gatewayAuth(g *Gateway, path string) {
 	v.unknown(at, "service", string(g.Auth), published)
 }
 
-// bind refuses two sockets on one address. Port 0 never clashes.
-func (v *validator) bind(bound map[string]string, path string, udp bool, address string) {
+// socket is what binds an address: the key that says so, and its nodes.
+type socket struct {
+	path  string
+	nodes []shield.NodeID // empty = every node
+}
+
+// bind refuses two sockets on one address where one machine has both. Port 0
+// never clashes. bound holds those so far, by protocol and address.
+func (v *validator) bind(bound map[string][]socket, s socket, udp bool, address string) {
 	_, port, err := net.SplitHostPort(address)
 	if err != nil || port == "0" {
 		return
@@ -91,11 +103,15 @@ func (v *validator) bind(bound map[string]string, path string, udp bool, address
 	if udp {
 		key = "udp " + address
 	}
-	if first, dup := bound[key]; dup {
-		v.problem(path, "use another port", "%s is already the address of %s", address, first)
-		return
+	for _, first := range bound[key] {
+		apart := len(s.nodes) > 0 && len(first.nodes) > 0 &&
+			!slices.ContainsFunc(s.nodes, func(id shield.NodeID) bool { return slices.Contains(first.nodes, id) })
+		if v.opts.Dev || !apart {
+			v.problem(s.path, "use another port", "%s is already the address of %s", address, first.path)
+			return
+		}
 	}
-	bound[key] = path
+	bound[key] = append(bound[key], s)
 }
 
 // samePort refuses a fixed port on several nodes of one machine, which is what

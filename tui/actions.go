@@ -120,7 +120,7 @@ func (m *model) targetOfRow() string {
 		}
 	case keys.Calls:
 		if c := m.st.calls.selected(); c != nil {
-			return m.st.called(c.Target)
+			return c.to
 		}
 	}
 	return ""
@@ -128,7 +128,7 @@ func (m *model) targetOfRow() string {
 
 func (m *model) callLine() string {
 	if c := m.st.calls.selected(); m.focused() == keys.Calls && c != nil {
-		return "call " + m.st.called(c.Target) + " " + c.Method
+		return "call " + c.to + " " + c.Method
 	}
 	return "call " + m.targetOfRow() + " "
 }

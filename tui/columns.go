@@ -297,18 +297,18 @@ func newCalls() *list[callItem] {
 	l := newList(func(c *callItem) string { return strconv.FormatUint(c.n, 10) }, callHay, []column[callItem]{
 		{grid.Column{Title: "TIME"}, func(p *pen, c *callItem) cell { return cell{text: p.clock(c.Time), role: theme.Dim} },
 			value(func(a, b *callItem) int { return cmp.Compare(a.n, b.n) })},
-		{grid.Column{Title: "TRACE", Min: 6, Max: 8, Middle: true, Priority: 40}, func(_ *pen, c *callItem) cell {
+		{grid.Column{Title: "TRACE", Priority: 40}, func(_ *pen, c *callItem) cell {
 			if c.Trace == 0 {
 				return dash
 			}
 			return cell{text: c.Trace.String(), role: theme.Dim}
 		}, nil},
-		{grid.Column{Title: "FROM", Min: 14, Max: 26, Middle: true, Priority: 60}, func(p *pen, c *callItem) cell { return plain(p.clean(c.From)) },
-			text(func(v *callItem) string { return v.From })},
-		{grid.Column{Title: "CALL", Min: 16, Max: 40, Middle: true, Priority: 95}, func(p *pen, c *callItem) cell { return plain(p.clean(p.st.called(c.Target) + " " + c.Method)) },
-			text(func(v *callItem) string { return v.Target + " " + v.Method })},
-		{grid.Column{Title: "NODE", Min: 8, Max: 20, Middle: true, Priority: 50}, func(p *pen, c *callItem) cell { return plain(p.clean(string(c.Node))) },
-			text(func(v *callItem) string { return string(v.Node) })},
+		{grid.Column{Title: "FROM", Min: 10, Max: 26, Middle: true, Priority: 60}, func(p *pen, c *callItem) cell { return plain(p.clean(c.from)) },
+			text(func(c *callItem) string { return c.from })},
+		{grid.Column{Title: "TO", Min: 14, Max: 32, Middle: true, Priority: 96}, func(p *pen, c *callItem) cell { return plain(p.clean(c.to)) },
+			text(func(c *callItem) string { return c.to })},
+		{grid.Column{Title: "METHOD", Min: 6, Max: 24, Middle: true, Priority: 95}, func(p *pen, c *callItem) cell { return plain(p.clean(c.Method)) },
+			text(func(c *callItem) string { return c.Method })},
 		{grid.Column{Title: "MS", Right: true, Priority: 90}, func(_ *pen, c *callItem) cell {
 			cl := plain(millis(c.Micros))
 			if c.Micros >= slowCall {
@@ -328,5 +328,5 @@ func newCalls() *list[callItem] {
 const slowCall = 100_000
 
 func callHay(c *callItem) string {
-	return strings.Join([]string{c.Trace.String(), c.From, c.Target, c.Method, string(c.Node), c.Result}, " ")
+	return strings.Join([]string{c.Trace.String(), c.from, c.to, c.Method, string(c.Node), c.Target, c.Result}, " ")
 }

@@ -83,7 +83,7 @@ func (m *model) commandOf() string {
 		}
 	case keys.Calls:
 		if c := m.st.calls.selected(); c != nil {
-			return "shield call " + shellQuote(m.st.called(c.Target)) + " " + shellQuote(c.Method)
+			return "shield call " + shellQuote(c.to) + " " + shellQuote(c.Method)
 		}
 	case keys.Logs:
 		return m.logCommand()

@@ -47,7 +47,7 @@ func TestCommandOfEveryView(t *testing.T) {
 			"1": `shield nodes --json | jq '.[] | select(.node == "node-1")'`,
 			"2": `shield routes --json | jq '.[] | select(.node == "node-1" and .name == "auth")'`,
 			"4": `shield services --node node-1 --json | jq '.[] | select(.id == 1)'`,
-			"5": "shield call node-2:room.public ping",
+			"5": "shield call node-3:room.public ping",
 			"6": "shield logs --level info",
 		} {
 			c.keys(view)

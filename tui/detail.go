@@ -275,14 +275,13 @@ func callDetail(p *pen, c *callItem, w int) []string {
 	if c == nil {
 		return nil
 	}
-	out := p.facts(w, label("call"), plain(p.clean(p.st.called(c.Target)+" "+c.Method)), label("result"), p.result(c.Result),
-		label("took"), plain(millis(c.Micros)+"ms"))
 	trace := dash
 	if c.Trace != 0 {
 		trace = plain(c.Trace.String())
 	}
-	out = append(out, p.facts(w, label("from"), plain(p.clean(c.From)), label("node"), plain(p.clean(string(c.Node))),
-		label("at"), plain(p.clock(c.Time)), label("trace"), trace)...)
+	out := p.facts(w, label("from"), plain(p.clean(c.from)), label("to"), plain(p.clean(c.to)), label("method"), plain(p.clean(c.Method)),
+		label("result"), p.result(c.Result), label("took"), plain(millis(c.Micros)+"ms"), label("made on"), plain(p.clean(string(c.Node))),
+		label("at"), plain(p.clock(c.Time)), label("trace"), trace)
 	if info, ok := shield.Code(c.Result).Info(); ok {
 		out = append(out, p.told(w, theme.Dim, c.Result+": "+info.Meaning)...)
 	}
@@ -305,7 +304,7 @@ func sameTrace(p *pen, c *callItem, w int) []string {
 		}
 		res := p.result(o.Result)
 		out = append(out, p.line(w).Put(p.on(theme.Dim), p.clock(o.Time)).Gap(2).Field("", millis(o.Micros), 7, true).Gap(2).
-			Put(p.on(res.role), res.text).Gap(2).Put("", p.clean(p.st.called(o.Target)+" "+o.Method)).Gap(2).Put(p.on(theme.Dim), p.clean(o.From)).String())
+			Put(p.on(res.role), res.text).Gap(2).Put("", p.clean(o.to+" "+o.Method)).Gap(2).Put(p.on(theme.Dim), "from "+p.clean(o.from)).String())
 	}
 	return out
 }

@@ -64,8 +64,8 @@ func arena() *Snapshot {
 	s.Calls = []shield.CallRow{
 		{Time: at(-3), Trace: 0x7f21, From: "session s-1b90", Target: "room.public", Method: "attack", Node: "node-2", Micros: 6400, Result: "ok"},
 		{Time: at(-2.5), Trace: 0x7f22, From: "session s-1bc9", Target: "room.public", Method: "attack", Node: "node-2", Micros: 5_000_000, Result: "timeout"},
-		{Time: at(-2.4), Trace: 0x7f22, From: "node-2:room.public", Target: "node-1:store", Method: "save", Node: "node-1", Micros: 1100, Result: "service_dead"},
-		{Time: at(-1), Trace: 0x7f23, From: "control", Target: "node-2:room.public", Method: "ping", Node: "node-2", Micros: 900, Result: "ok"},
+		{Time: at(-2.4), Trace: 0x7f22, From: "room.public", Target: "node-1:store", Method: "save", Node: "node-2", Micros: 1100, Result: "service_dead"},
+		{Time: at(-1), Trace: 0x7f23, From: "control", Target: "node-3#3", Method: "ping", Node: "node-1", Micros: 900, Result: "ok"},
 	}
 	s.Logs = arenaLogs()
 	return s

@@ -71,6 +71,34 @@ func TestHistoryIsFetchedOncePerEpoch(t *testing.T) {
 	})
 }
 
+// A row of Calls says of both ends where they are, whatever the call named them by.
+func TestCallsNameBothEnds(t *testing.T) {
+	tests := []struct {
+		row      shield.CallRow
+		from, to string
+	}{
+		{shield.CallRow{From: "auth", Target: "players", Node: "node-1"}, "node-1:auth", "node-1:players"},
+		{shield.CallRow{From: "auth", Target: "node-2:players", Node: "node-1"}, "node-1:auth", "node-2:players"},
+		{shield.CallRow{From: "auth", Target: "node-3#3", Node: "node-1"}, "node-1:auth", "node-3:room.public"},
+		{shield.CallRow{From: "(services/npc) node-1#77", Target: "node-2#99", Node: "node-1"}, "(services/npc) node-1#77", "node-2#99"},
+		{shield.CallRow{From: "control", Target: "auth", Node: "node-1"}, "control", "node-1:auth"},
+		{shield.CallRow{From: "session s-1b90", Target: "auth", Node: "node-2"}, "session s-1b90", "node-2:auth"},
+		{shield.CallRow{From: "node-9:auth", Target: "auth"}, "node-9:auth", "auth"},
+	}
+	in(t, 140, 40, Config{}, func(t *testing.T, c *console) {
+		for _, tt := range tests {
+			c.events(delta(2, Delta{Calls: []shield.CallRow{tt.row}}))
+			if got := c.m.st.calls.selected(); got.from != tt.from || got.to != tt.to {
+				t.Errorf("%+v: from %q to %q, want %q to %q", tt.row, got.from, got.to, tt.from, tt.to)
+			}
+		}
+		// The name stays when the service has gone.
+		c.events(delta(2, Delta{Calls: []shield.CallRow{{From: "auth", Target: "node-3#3", Node: "node-1", Method: "leave"}}}),
+			delta(3, Delta{GoneServices: []string{"node-3#3"}}))
+		c.keys("5").wants("node-1:auth", "node-3:room.public", "leave")
+	})
+}
+
 // Item 32: the console names what failed and why, and never ends because of it.
 func TestFailuresAreShown(t *testing.T) {
 	in(t, 80, 24, Config{}, func(t *testing.T, c *console) {

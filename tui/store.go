@@ -60,9 +60,12 @@ type sessionItem struct {
 	flash time.Time           // until when
 }
 
+// A call's row names its ends as its maker wrote them, and the node it was made
+// on; from and to say of both ends where they are.
 type callItem struct {
 	shield.CallRow
-	n uint64
+	n        uint64
+	from, to string
 }
 
 // store is everything the console knows. It belongs to the model.
@@ -226,7 +229,7 @@ func (s *store) addCalls(rows []shield.CallRow) {
 	items := make([]callItem, len(rows))
 	for i := range rows {
 		s.nextCall++
-		items[i] = callItem{CallRow: rows[i], n: s.nextCall}
+		items[i] = callItem{CallRow: rows[i], n: s.nextCall, from: caller(&rows[i]), to: s.called(&rows[i])}
 	}
 	var gone []string
 	if over := len(s.calls.rows) + len(rows) - maxCalls; over > 0 {
@@ -273,12 +276,26 @@ func (s *store) targets() []string {
 	return out
 }
 
-// called is a call's target for people: a handle becomes the name it stands for.
-func (s *store) called(target string) string {
-	if row := s.services.rows[target]; row != nil && row.val.Name != "" {
+// caller is who made a call: a service with its node; control and a session as
+// they are.
+func caller(c *shield.CallRow) string {
+	if c.From == "" || c.From == "control" || c.Node == "" || strings.ContainsAny(c.From, ":# ") {
+		return c.From
+	}
+	return string(c.Node) + ":" + c.From
+}
+
+// called is what a call went to, with the node it ran on: a handle becomes the
+// name it stands for, and a name without a node is one of the node the call was
+// made on.
+func (s *store) called(c *shield.CallRow) string {
+	if row := s.services.rows[c.Target]; row != nil && row.val.Name != "" {
 		return string(row.val.Node) + ":" + string(row.val.Name)
 	}
-	return target
+	if c.Node == "" || strings.ContainsAny(c.Target, ":#") {
+		return c.Target
+	}
+	return string(c.Node) + ":" + c.Target
 }
 
 // excerpt is what the log says about a failed reload: the same line, with the

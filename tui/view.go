@@ -387,7 +387,7 @@ func (m *model) detailTitle(v keys.View) string {
 		}
 	case keys.Calls:
 		if c := m.st.calls.selected(); c != nil {
-			return m.st.called(c.Target) + " " + c.Method
+			return c.to + " " + c.Method
 		}
 	case keys.Sessions:
 		if s := m.st.sessions.selected(); s != nil {

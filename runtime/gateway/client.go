@@ -204,8 +204,7 @@ func (c *client) drop(code shield.Code) {
 	}
 }
 
-// targetGone ends the session if h is still its target. Nobody is left to hear
-// of it.
+// targetGone ends the session if h is still its target.
 func (c *client) targetGone(h shield.Handle, code shield.Code) {
 	c.bindingGone(func(b session.Binding) bool { return b.Target == h }, code)
 }
@@ -217,8 +216,13 @@ func (c *client) bindingGone(is func(session.Binding) bool, code shield.Code) {
 		return
 	}
 	n, ok := c.s.Drop(string(code), time.Now())
-	if ok {
+	switch {
+	case !ok:
+	case code == shield.ServiceDead: // nobody is left to hear of it
 		c.g.oracle.Ended(c.id)
+		c.leaving(string(code))
+	default: // a target out of reach lives on, perhaps
+		c.announce(&n)
 		c.leaving(string(code))
 	}
 	c.mu.Unlock()

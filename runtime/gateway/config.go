@@ -24,7 +24,8 @@ type Router interface {
 	// close the session; any other error is counted and the frame dropped.
 	Ingress(in *shield.Ingress) error
 	// Notice tells a target what became of a session. It must arrive before any
-	// Ingress that follows it.
+	// Ingress that follows it. The end of a session that a lost node has to hear of
+	// is the Router's to keep until that node is back.
 	Notice(n *shield.Notice) error
 	// Moved tells the node of a session's last target that the session is bound on
 	// another node now. The target itself hears nothing. Called as Notice is, after

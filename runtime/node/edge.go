@@ -43,12 +43,43 @@ func (e edge) Ingress(in *shield.Ingress) error {
 	return e.frame(in.Target.Node, wire.KindIngress, wire.AppendIngress(nil, in))
 }
 
-// Notice tells a target what became of one of its sessions.
+// Notice tells a target what became of one of its sessions. The end of a session
+// is told to a node that is out of reach when it is back.
 func (e edge) Notice(nt *shield.Notice) error {
 	if e.here(nt.Target) {
 		return e.n.services.Notice(nt)
 	}
-	return e.frame(nt.Target.Node, wire.KindNotice, wire.AppendNotice(nil, nt))
+	node, body := nt.Target.Node, wire.AppendNotice(nil, nt)
+	if nt.Kind == shield.NoticeUnbound || nt.Kind == shield.NoticeDisconnected {
+		return e.surely(node, wire.KindNotice, body)
+	}
+	return e.frame(node, wire.KindNotice, body)
+}
+
+// surely sends a frame now, or when its node is back.
+func (e edge) surely(node shield.NodeID, k wire.Kind, body []byte) error {
+	err := e.frame(node, k, body)
+	if shield.CodeOf(err) != shield.NodeOffline {
+		return err
+	}
+	e.n.waiting.keep(node, parcel{k, body})
+	e.resume(node) // it may have come back in between
+	return nil
+}
+
+// resume sends what waits for a node, as far as it can be reached.
+func (e edge) resume(node shield.NodeID) {
+	all := e.n.waiting.take(node)
+	for i, p := range all {
+		err := e.frame(node, p.kind, p.body)
+		if shield.CodeOf(err) == shield.NodeOffline {
+			e.n.waiting.keep(node, all[i:]...)
+			return
+		}
+		if err != nil {
+			e.n.log.Debug("session frame lost", "service", "gateway", "node", string(node), "kind", p.kind.String(), "err", err)
+		}
+	}
 }
 
 // Moved lets the node of a session's last target forget the session.
@@ -240,9 +271,12 @@ func (e edge) noticeFrom(from shield.NodeID, body []byte) error {
 	if err != nil {
 		return err
 	}
-	e.n.guests.heard(from, nt)
+	known := e.n.guests.heard(from, nt)
 	if nt.Kind == shield.NoticeMoved {
 		return nil
+	}
+	if nt.Kind != shield.NoticeBound && nt.Client.Epoch > 0 && !known {
+		return nil // its target has heard of the end already, from onMember
 	}
 	err = e.n.services.Notice(nt)
 	if nt.Kind == shield.NoticeBound && gone(err) {
@@ -260,7 +294,7 @@ func gone(err error) bool {
 
 // closeAt tells the node whose gateway owns a session that its target is gone.
 func (e edge) closeAt(node shield.NodeID, ref shield.ClientRef, code shield.Code) error {
-	return e.frame(node, wire.KindClose, wire.AppendClose(nil, &wire.Close{Client: ref, Gone: true, Reason: string(code)}))
+	return e.surely(node, wire.KindClose, wire.AppendClose(nil, &wire.Close{Client: ref, Gone: true, Reason: string(code)}))
 }
 
 // ingressFrom delivers a frame that another node's gateway read. A dead target

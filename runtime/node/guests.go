@@ -22,8 +22,9 @@ type guest struct {
 	since  time.Time
 }
 
-// heard keeps track of a notice from another node's gateway.
-func (g *guests) heard(from shield.NodeID, n *shield.Notice) {
+// heard keeps track of a notice from another node's gateway, and reports whether
+// the session was known to be bound to that target.
+func (g *guests) heard(from shield.NodeID, n *shield.Notice) (known bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	of := g.byNode[from]
@@ -36,12 +37,14 @@ func (g *guests) heard(from shield.NodeID, n *shield.Notice) {
 			g.byNode[from] = of
 		}
 		of[n.Client.Session] = guest{n.Client, n.Target, time.Now()}
-		return
+		return true
 	}
 	// The session may have been bound to another target of this node since.
-	if is, ok := of[n.Client.Session]; ok && is.target == n.Target {
+	is, ok := of[n.Client.Session]
+	if known = ok && is.target == n.Target; known {
 		delete(of, n.Client.Session)
 	}
+	return known
 }
 
 // forget drops one session that its target never had.

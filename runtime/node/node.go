@@ -70,6 +70,7 @@ type Node struct {
 	cluster  *cluster.Cluster // nil without one
 	gateways []*gateway.Gateway
 	guests   guests
+	waiting  waiting
 	routes   atomic.Pointer[shield.RPCTable]
 	shift    atomic.Int64 // of the business clock, nanoseconds
 	intent   atomic.Pointer[shield.Intent]
@@ -333,15 +334,29 @@ func (n *Node) watchCalls() {
 func (n *Node) onMember(ev cluster.Event) {
 	n.changed(PartNodes)
 	n.changed(PartRoutes)
-	if ev.Node == "" || ev.To != shield.Offline {
-		return
+	switch {
+	case ev.Node == "": // a placeholder has no sessions
+	case ev.To == shield.Offline:
+		n.lost(ev)
+	case ev.To == shield.Online:
+		edge{n}.resume(ev.Node)
+	case ev.To == shield.Removed:
+		n.waiting.take(ev.Node)
 	}
+}
+
+// lost ends the sessions between this node and another that is offline. The other
+// may live and not know of it, so it is told when it is back.
+func (n *Node) lost(ev cluster.Event) {
 	for _, g := range n.gateways {
 		g.NodeGone(ev.Node, ev.Epoch, shield.NodeOffline)
 	}
 	for _, nt := range n.guests.leave(ev.Node, ev.Time, string(shield.NodeOffline)) {
 		if err := n.services.Notice(nt); err != nil {
 			n.log.Debug("notice not delivered", "service", "node", "session", string(nt.Client.Session), "err", err)
+		}
+		if err := (edge{n}).closeAt(ev.Node, nt.Client, shield.NodeOffline); err != nil {
+			n.log.Debug("session not closed", "service", "node", "session", string(nt.Client.Session), "err", err)
 		}
 	}
 }

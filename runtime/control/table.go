@@ -41,6 +41,7 @@ type tracker interface {
 func (t *table[T]) name() Topic { return t.topic }
 
 func (t *table[T]) snapshot(s *Snapshot) error {
+	t.sent = map[string]*sent[T]{}
 	rows, err := t.load()
 	if err != nil {
 		return err
@@ -49,7 +50,6 @@ func (t *table[T]) snapshot(s *Snapshot) error {
 		rows = []T{} // asked for and empty is not the same as not asked for
 	}
 	t.sort(rows)
-	t.sent = make(map[string]*sent[T], len(rows))
 	for _, r := range rows {
 		t.sent[t.key(r)] = &sent[T]{row: r}
 	}

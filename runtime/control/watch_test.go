@@ -364,6 +364,24 @@ func TestAHostThatFailsIsToldOnce(t *testing.T) {
 	})
 }
 
+// A host that fails at once is no reason to end the stream when it has mended.
+func TestAHostThatFailsAtFirstIsFollowed(t *testing.T) {
+	h := three()
+	h.Set(func(rows *controltest.Rows) { rows.Err = shield.Errorf(shield.NodeOffline, "node-1 is stopped") })
+	watching(t, h, "topics=nodes", func(t *testing.T, r *reader) {
+		evs := r.take()
+		wantKinds(t, evs, "snapshot", "failed")
+		have := *evs[0].Snapshot
+		h.Set(func(rows *controltest.Rows) { rows.Err = nil }, control.TopicNodes)
+		time.Sleep(time.Second)
+		evs = r.take()
+		wantKinds(t, evs, "delta nodes!")
+		if have.Apply(evs[0]); len(have.Nodes) != 3 {
+			t.Errorf("nodes = %+v, want all three", have.Nodes)
+		}
+	})
+}
+
 func TestAQuietServerShowsThatItLives(t *testing.T) {
 	watching(t, three(), "topics=nodes", func(t *testing.T, r *reader) {
 		synctest.Wait()

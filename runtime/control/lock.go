@@ -49,6 +49,10 @@ func TakeLock(dir, name string) (*Lock, error) {
 	}
 	path := filepath.Join(state, name+lockExt)
 	for {
+		// What we write must go into a file of ours, not where a link leads.
+		if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+			return nil, fmt.Errorf("%s is in the way of the lock; remove it, it is nothing that Shield made", path)
+		}
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
 			return nil, fmt.Errorf("open the lock: %w", err)

@@ -114,17 +114,28 @@ func Listen(dir, name string) (*Socket, error) {
 	return s, nil
 }
 
-// clear removes a socket that nobody answers on, and notes it.
+// clear removes a socket that nobody answers on, and notes it. It removes
+// nothing else: the folder may have come with somebody else's project, and a
+// pointer file in it may point at anything.
 func (s *Socket) clear(path string) error {
-	target, ok := socketAt(path)
-	if !ok {
-		return nil
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil // nothing is there; if something else is wrong, listening fails as well
 	}
-	if conn, err := net.DialTimeout("unix", target, time.Second); err == nil {
-		conn.Close()
-		return fmt.Errorf("the control socket %s is in use by another process", target)
+	if pointer := strings.HasSuffix(path, pointerExt); pointer && !info.Mode().IsRegular() || !pointer && !isSocket(info) {
+		return fmt.Errorf("%s is in the way of the control socket; remove it, it is nothing that Shield made", path)
 	}
-	for _, f := range []string{target, path} {
+	stale := []string{path}
+	if target, ok := socketAt(path); ok {
+		if conn, err := net.DialTimeout("unix", target, time.Second); err == nil {
+			conn.Close()
+			return fmt.Errorf("the control socket %s is in use by another process", target)
+		}
+		if info, err := os.Lstat(target); err == nil && isSocket(info) {
+			stale = []string{target, path}
+		}
+	}
+	for _, f := range stale {
 		if err := os.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove a stale control socket: %w", err)
 		}
@@ -132,6 +143,9 @@ func (s *Socket) clear(path string) error {
 	s.Notes = append(s.Notes, fmt.Sprintf("removed a stale socket, its server ended without cleaning up: %s", path))
 	return nil
 }
+
+// isSocket also takes what Windows calls irregular, as it does sockets.
+func isSocket(info fs.FileInfo) bool { return info.Mode()&(fs.ModeSocket|fs.ModeIrregular) != 0 }
 
 // standIn moves the socket to a short path in a folder of the user's own.
 func (s *Socket) standIn(pointer string) error {

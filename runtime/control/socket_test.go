@@ -71,6 +71,60 @@ func TestStaleSocketIsRemovedAndSaid(t *testing.T) {
 	}
 }
 
+// What came with a project must not make us remove or overwrite anything.
+func TestNothingButSocketsIsRemoved(t *testing.T) {
+	for _, tt := range []struct {
+		name, file string
+		link       bool   // file is a link to the precious one; else it has its path
+		refused    string // "" = it starts
+	}{
+		{"a pointer to a file", "control.sock.path", false, ""},
+		{"a file in the socket's place", "control.sock", false, "control.sock is in the way"},
+		{"a link in the socket's place", "control.sock", true, "control.sock is in the way"},
+		{"a link in the pointer's place", "control.sock.path", true, "control.sock.path is in the way"},
+		{"a link in the lock's place", "control.lock", true, "control.lock is in the way"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			precious := filepath.Join(t.TempDir(), "thesis.txt")
+			state, err := control.MakeStateDir(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(precious, []byte("years"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(state, tt.file)
+			if tt.link {
+				err = os.Symlink(precious, file)
+			} else {
+				err = os.WriteFile(file, []byte(precious+"\n"), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			said := ""
+			lock, err := control.TakeLock(dir, control.DevName)
+			if err == nil {
+				defer lock.Close()
+				var sock *control.Socket
+				if sock, err = control.Listen(dir, control.DevName); err == nil {
+					defer sock.Close()
+				}
+			}
+			if err != nil {
+				said = err.Error()
+			}
+			if (said == "") != (tt.refused == "") || !strings.Contains(said, tt.refused) {
+				t.Errorf("it said %q, want %q", said, tt.refused)
+			}
+			if b, err := os.ReadFile(precious); string(b) != "years" {
+				t.Errorf("the file outside holds %q, %v", b, err)
+			}
+		})
+	}
+}
+
 func TestLongPathGetsAStandIn(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", "")
 	dir := filepath.Join(t.TempDir(), strings.Repeat("deep/", 30))

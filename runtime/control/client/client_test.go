@@ -232,6 +232,9 @@ func TestAHangingServerIsGivenUp(t *testing.T) {
 				for _, ask := range []func() error{
 					func() error { _, err := c.Call(t.Context(), control.CallRequest{}); return err },
 					func() error { _, err := c.Nodes(t.Context(), ""); return err },
+					func() error {
+						return c.Logs(t.Context(), LogRequest{Follow: !tt.healthy}, func(shield.LogRow) error { return nil })
+					},
 				} {
 					start := time.Now()
 					err := ask()

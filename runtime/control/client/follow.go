@@ -191,6 +191,8 @@ func (c *Client) Logs(ctx context.Context, r LogRequest, each func(shield.LogRow
 	if r.Follow {
 		q.Set("follow", "1")
 	}
+	ctx, stop := c.guard(ctx) // a log may rightly be silent for long
+	defer stop()
 	resp, err := c.open(ctx, "GET", "/ops/logs", q, nil)
 	if err != nil {
 		return err
@@ -208,9 +210,7 @@ func (c *Client) Logs(ctx context.Context, r LogRequest, each func(shield.LogRow
 	switch {
 	case failed != nil:
 		return failed
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case err != nil:
+	case ctx.Err() != nil, err != nil:
 		return c.lost(ctx, err)
 	case r.Follow:
 		return c.lost(ctx, errors.New("it ended the log"))

@@ -240,12 +240,18 @@ func (s *Server) SetClock(r control.ClockRequest) error {
 		}
 		nodes = []*node.Node{n}
 	}
-	for _, n := range nodes {
-		shift := n.ClockShift()
-		if r.Reset {
-			shift = 0
+	shifts := make([]time.Duration, len(nodes))
+	for i, n := range nodes {
+		if !r.Reset {
+			shifts[i] = n.ClockShift()
 		}
-		n.SetClockShift(shift + time.Duration(r.Shift)*time.Millisecond)
+		shifts[i] += time.Duration(r.Shift) * time.Millisecond // the control server keeps it small
+		if shifts[i].Abs() > control.MaxShift {
+			return shield.Errorf(shield.DecodeError, "the clock of %s would be moved by more than a hundred years; `shield clock reset` puts it right", n.ID())
+		}
+	}
+	for i, n := range nodes {
+		n.SetClockShift(shifts[i])
 		s.log.Info("business clock moved", "service", "node", "node", string(n.ID()), "shift", n.ClockShift().String())
 	}
 	s.Changed(control.TopicStatus)

@@ -2,6 +2,7 @@ package control
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"shield/runtime/shield"
@@ -202,7 +203,11 @@ func MakeError(err error, fallback shield.Code) *Error {
 		return nil
 	}
 	e := shield.AsError(err, fallback)
-	return &Error{Code: e.Code, Message: e.Message, Retryable: e.Retryable(), Detail: e.Detail}
+	detail := e.Detail
+	if _, err := json.Marshal(detail); err != nil { // a script may put a NaN into it
+		detail = fmt.Sprint(detail)
+	}
+	return &Error{Code: e.Code, Message: e.Message, Retryable: e.Retryable(), Detail: detail}
 }
 
 // Err turns e back into the error it was made from. nil gives nil.

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -190,13 +191,18 @@ func (s *Server) streaming(r *http.Request) (context.Context, context.CancelFunc
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		writeError(w, http.StatusInternalServerError, shield.Errorf(shield.EncodeFailed, "the answer is no JSON: %w", err))
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
 	// A reader that left before its answer was written needs no other.
-	_ = enc.Encode(v)
+	_, _ = w.Write(b.Bytes())
 }
 
 func writeError(w http.ResponseWriter, status int, err *shield.Error) {

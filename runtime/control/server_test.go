@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -187,6 +188,54 @@ func TestAReplyThatIsNoJSONIsAnError(t *testing.T) {
 	}
 }
 
+// A script may put anything into an error's detail; it must not cost the answer.
+func TestADetailThatIsNoJSONIsText(t *testing.T) {
+	h := three()
+	h.Set(func(r *controltest.Rows) {
+		r.Call = func(context.Context, control.Call) control.CallResult {
+			return control.CallResult{Error: control.MakeError(&shield.Error{Code: shield.HandlerError, Message: "m", Detail: []any{math.NaN()}}, "")}
+		}
+	})
+	c, _ := serve(t, h, control.Access{})
+	res, err := c.Call(t.Context(), control.CallRequest{Target: "auth", Method: "login"})
+	if err != nil || res.Error == nil || res.Error.Message != "m" || res.Error.Detail != "[NaN]" {
+		t.Errorf("Call() = %+v (%+v), %v, want the error with its detail as text", res, res.Error, err)
+	}
+}
+
+// An answer that can't be written is an error, not an empty 200.
+func TestAnAnswerThatIsNoJSONIsAnError(t *testing.T) {
+	h := three()
+	h.Set(func(r *controltest.Rows) {
+		r.Status = []control.NodeStatus{{NodeRow: shield.NodeRow{LossPercent: math.NaN()}}}
+	})
+	_, sock := serve(t, h, control.Access{})
+	if code, body := curl(t, sock, "GET", "/ops/status", ""); code != 500 || !strings.Contains(body, string(shield.EncodeFailed)) {
+		t.Errorf("GET /ops/status = %d %s, want encode_failed", code, body)
+	}
+}
+
+// Times from outside must not overflow into the past.
+func TestTimesAreBounded(t *testing.T) {
+	h := three()
+	c, _ := serve(t, h, control.Access{})
+	var timeout time.Duration
+	h.Set(func(r *controltest.Rows) {
+		r.Call = func(_ context.Context, c control.Call) control.CallResult {
+			timeout = c.Timeout
+			return control.CallResult{OK: true}
+		}
+	})
+	if _, err := c.Call(t.Context(), control.CallRequest{Target: "auth", Method: "login", Timeout: math.MaxInt64}); err != nil || timeout != control.MaxShift {
+		t.Errorf("the longest time-out came as %v, %v, want %v", timeout, err, control.MaxShift)
+	}
+	for _, shift := range []int64{math.MaxInt64, math.MinInt64, control.MaxShift.Milliseconds() + 1} {
+		if _, err := c.SetClock(t.Context(), control.ClockRequest{Shift: shift}); !errors.Is(err, shield.DecodeError) {
+			t.Errorf("SetClock(%d ms) = %v, want a refusal", shift, err)
+		}
+	}
+}
+
 func TestWritesReachTheHostAndTheAudit(t *testing.T) {
 	h := three()
 	var log bytes.Buffer
@@ -218,9 +267,9 @@ func TestWritesReachTheHostAndTheAudit(t *testing.T) {
 	_, err = c.Kick(ctx, control.KickRequest{Session: "s-1", Reason: "cheating"})
 	check("kick", err)
 	check("loglevel", c.SetLogLevel(ctx, control.LogLevelRequest{Level: "debug"}))
-	clock, err := c.SetClock(ctx, control.ClockRequest{Shift: 3600_000})
+	clock, err := c.SetClock(ctx, control.ClockRequest{Shift: -3600_000})
 	check("clock", err)
-	if len(clock) != 3 || clock[0].Shift != 3600_000 {
+	if len(clock) != 3 || clock[0].Shift != -3600_000 {
 		t.Errorf("SetClock() = %+v", clock)
 	}
 	for _, refused := range []struct {
@@ -246,13 +295,14 @@ func TestWritesReachTheHostAndTheAudit(t *testing.T) {
 	want := []any{
 		control.ReloadRequest{Names: []shield.Name{"auth"}, Restart: true}, control.DrainRequest{Node: "node-2"},
 		control.NodeRequest{Node: "node-2", Action: control.NodeKill}, control.KickRequest{Session: "s-1", Reason: "cheating"},
-		control.LogLevelRequest{Level: "debug"}, control.ClockRequest{Shift: 3600_000}, control.DrainRequest{Node: "node-9"},
+		control.LogLevelRequest{Level: "debug"}, control.ClockRequest{Shift: -3600_000}, control.DrainRequest{Node: "node-9"},
 	}
 	if diff := cmp.Diff(want, h.Requests()); diff != "" {
 		t.Errorf("the host was asked (-want +got):\n%s", diff)
 	}
 	for _, line := range []string{
 		`msg="kick s-1 cheating by unix: ok" service=control event=audit op=kick about="s-1 cheating" from=unix result=ok`,
+		`msg="clock -1h0m0s by unix: ok" service=control event=audit op=clock about=-1h0m0s from=unix result=ok`,
 		`msg="eval auth 1 by unix: permission_denied" service=control event=audit op=eval about="auth 1" from=unix result=permission_denied`,
 		`msg="node kill node-2 by unix: ok" service=control event=audit op=node about="kill node-2" from=unix result=ok`,
 	} {

@@ -146,7 +146,13 @@ func (s *Server) perform(ctx context.Context, target, method string, do func(shi
 
 func failed(err *shield.Error) CallResult { return CallResult{Error: MakeError(err, err.Code)} }
 
-func millis(ms int64) time.Duration { return time.Duration(max(ms, 0)) * time.Millisecond }
+// MaxShift is how far a business clock may be moved. Other times that come from
+// outside are cut to it: what is added to a clock must not overflow.
+const MaxShift = 100 * 365 * 24 * time.Hour
+
+func millis(ms int64) time.Duration {
+	return time.Duration(min(max(ms, 0), MaxShift.Milliseconds())) * time.Millisecond
+}
 
 func (s *Server) reload(ctx context.Context, r ReloadRequest) (ReloadResult, string, error) {
 	about := fmt.Sprint(r.Names)
@@ -219,7 +225,16 @@ func (s *Server) logLevel(_ context.Context, r LogLevelRequest) (LogLevel, strin
 }
 
 func (s *Server) clock(_ context.Context, r ClockRequest) ([]ClockRow, string, error) {
-	about := auditTarget(string(r.Node), millis(r.Shift).String())
+	about := string(r.Node)
+	if r.Reset {
+		about = auditTarget(about, "reset")
+	}
+	if r.Shift > MaxShift.Milliseconds() || r.Shift < -MaxShift.Milliseconds() {
+		return nil, about, shield.Errorf(shield.DecodeError, "shift_ms=%d: a clock can be moved by a hundred years at most", r.Shift)
+	}
+	if r.Shift != 0 {
+		about = auditTarget(about, (time.Duration(r.Shift) * time.Millisecond).String())
+	}
 	if err := s.host.SetClock(r); err != nil {
 		return nil, about, s.nodeError(r.Node, err)
 	}

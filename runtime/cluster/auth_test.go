@@ -249,3 +249,15 @@ func (s *stranger) fin(t *testing.T, l cluster.Link) {
 		t.Fatal(err)
 	}
 }
+
+// join makes a trusted link by a whole handshake.
+func (s *stranger) join(t *testing.T, addr string, id wire.Identity) cluster.Link {
+	t.Helper()
+	l := s.dial(t, addr)
+	if ack := s.hello(t, l, wire.ClusterVersion, id); ack.Verdict.Reason != wire.Accepted {
+		t.Fatalf("refused: %+v", ack.Verdict)
+	}
+	s.fin(t, l)
+	l.Trust()
+	return l
+}

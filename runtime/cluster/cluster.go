@@ -71,6 +71,8 @@ type owned struct {
 	resting  bool          // see Rest
 	rested   time.Duration // when that began
 	lastRun  time.Duration
+	lastWall time.Time // without its monotonic reading
+	told     Strangers // what the log has of them
 	nextBeat time.Duration
 	nextPoke time.Duration
 	nextTidy time.Duration
@@ -186,7 +188,7 @@ func (c *Cluster) Start(ctx context.Context) error {
 	c.started = true
 	c.warnAtStart()
 	c.settling.Store(c.cfg.Settle > 0)
-	c.own.lastRun = c.now()
+	c.own.lastRun, c.own.lastWall = c.now(), c.cfg.Wall().Round(0)
 	go c.runOwner()
 	c.wg.Go(c.acceptLoop)
 	var firsts []chan struct{}

@@ -267,7 +267,9 @@ func (c *Cluster) dialOnce(ctx context.Context, d *dialer) error {
 	}
 	slow := time.AfterFunc(handshakeLimit, func() { l.Close("the handshake took too long") })
 	cn, err := c.introduce(l, d)
-	slow.Stop()
+	if !slow.Stop() && err != nil {
+		err = fmt.Errorf("handshake with %s: it did not finish it within %v", d.addr, handshakeLimit)
+	}
 	c.ask(func() { d.linked = 0 })
 	if err != nil {
 		l.Close(err.Error())

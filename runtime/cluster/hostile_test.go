@@ -107,6 +107,9 @@ func TestIdentityMismatch(t *testing.T) {
 		if a.services().ran() != 0 || len(a.services().sent()) != 0 || a.c.Drops()["peer_identity_mismatch"] != 2 {
 			t.Errorf("calls %d, sends %q, drops %v", a.services().ran(), a.services().sent(), a.c.Drops())
 		}
+		if !a.log.has("an envelope was refused") || !a.log.has("claimed=b") {
+			t.Errorf("no line:\n%s", a.log)
+		}
 		l.Close("done")
 	})
 }
@@ -138,34 +141,43 @@ func TestGarbage(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		joined bool
+		stream cluster.Stream
 		bytes  []byte
 	}{
-		{"oversize frame from a stranger", false, append(huge, 1)},
-		{"empty frame", false, []byte{0, 0, 0, 0}},
-		{"noise", false, []byte("GET / HTTP/1.1\r\n\r\n")},
-		{"half a hello", false, wire.AppendClusterFrame(nil, wire.KindHello, []byte{0, 2, 4, 't'})},
-		{"oversize frame from a peer", true, append(huge, 48)},
-		{"unknown kind", true, wire.AppendClusterFrame(nil, 200, nil)},
-		{"a data frame on the control stream", true, wire.AppendClusterFrame(nil, wire.KindEnvelope, nil)},
-		{"a second hello", true, wire.AppendClusterFrame(nil, wire.KindHello, nil)},
-		{"a part of a table without its beginning", true, badRoutes()},
+		{"oversize frame from a stranger", false, cluster.Control, append(huge, 1)},
+		{"empty frame", false, cluster.Control, []byte{0, 0, 0, 0}},
+		{"noise", false, cluster.Control, []byte("GET / HTTP/1.1\r\n\r\n")},
+		{"half a hello", false, cluster.Control, wire.AppendClusterFrame(nil, wire.KindHello, []byte{0, 2, 4, 't'})},
+		{"oversize frame from a peer", true, cluster.Control, append(huge, 48)},
+		{"unknown kind", true, cluster.Control, wire.AppendClusterFrame(nil, 200, nil)},
+		{"a data frame on the control stream", true, cluster.Control, wire.AppendClusterFrame(nil, wire.KindEnvelope, nil)},
+		{"a second hello", true, cluster.Control, wire.AppendClusterFrame(nil, wire.KindHello, nil)},
+		{"a part of a table without its beginning", true, cluster.Control, badRoutes()},
+		{"oversize data", true, cluster.Data, append(huge, 16)},
+		{"unknown data", true, cluster.Data, wire.AppendClusterFrame(nil, 23, nil)},
+		{"a heartbeat on the data stream", true, cluster.Data, wire.AppendHeartbeat(nil, &wire.Heartbeat{})},
+		{"half an envelope", true, cluster.Data, wire.AppendClusterFrame(nil, wire.KindEnvelope, []byte{1, 2, 3})},
+		{"a reply that is none", true, cluster.Data, wire.AppendClusterFrame(nil, wire.KindReply, []byte{1, 2})},
+		{"half a change", true, cluster.Data, wire.AppendClusterFrame(nil, wire.KindRouteChange, make([]byte, 24))},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			hostile(t, func(t *testing.T, w *world, a *testNode, s *stranger) {
 				l := s.dial(t, a.addr)
+				line := "a connection was closed"
 				if tt.joined {
 					s.hello(t, l, wire.ClusterVersion, s.identity())
 					s.fin(t, l)
+					line = "a link was cut"
 				}
-				_ = l.Write(cluster.Control, tt.bytes)
+				_ = l.Write(tt.stream, tt.bytes)
 				cutOff(t, l, 4*time.Second)
 				time.Sleep(time.Second)
 				d := a.c.Drops()
 				if d["garbage"]+d["handshakes_failed"]+d["peer_not_authenticated"] == 0 {
 					t.Errorf("not counted: %v", d)
 				}
-				if !a.log.has("level=WARN") {
-					t.Errorf("no line:\n%s", a.log)
+				if !a.log.has(line) {
+					t.Errorf("no line %q:\n%s", line, a.log)
 				}
 			})
 		})
@@ -240,6 +252,11 @@ func TestThousandConnections(t *testing.T) {
 			case <-(<-open).Done():
 			default:
 				t.Error("a silent connection is still open")
+			}
+		}
+		for _, line := range []string{"connections were turned away", "they began no handshake"} {
+			if n := a.log.count(line); n != 1 {
+				t.Errorf("%d lines %q:\n%s", n, line, a.log)
 			}
 		}
 		c := w.start("c", 3, 1)
@@ -370,30 +387,6 @@ func TestLostChangeIsRepaired(t *testing.T) {
 	})
 }
 
-// A process that was paused accuses nobody when it wakes.
-func TestPause(t *testing.T) {
-	pair(t, func(_ *world, a, b *testNode) { a.cfg.Peers = []string{b.addr} }, func(w *world, a, b *testNode) {
-		a.wantStates(time.Second, "b online")
-		time.Sleep(3 * time.Second)
-		w.net.Down(a.addr, true)
-		a.c.Pause(30 * time.Second)
-		time.Sleep(30 * time.Second)
-		b.wantStates(0, "a offline")
-		w.net.Down(a.addr, false)
-		b.wantStates(2500*time.Millisecond, "a online")
-		time.Sleep(20 * time.Second)
-		if got := a.events(); len(got) != 1 {
-			t.Errorf("the paused node accused: %q\n%s", got, a.log)
-		}
-		if a.c.Drops()["pauses_noticed"] != 1 || !a.log.has("event=pause") {
-			t.Errorf("the pause is not told: %v", a.c.Drops())
-		}
-		if _, err := a.call(b, "echo", time.Second); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // One lost heartbeat is nothing.
 func TestLossOnly(t *testing.T) {
 	for seed := range uint64(10) {
@@ -417,8 +410,9 @@ func TestEndlessHandshake(t *testing.T) {
 		l := s.dial(t, a.addr)
 		s.hello(t, l, wire.ClusterVersion, s.identity())
 		cutOff(t, l, 4*time.Second)
-		if got := a.sees("evil"); got != "" {
-			t.Errorf("a sees the stranger %s", got)
+		time.Sleep(time.Second)
+		if got := a.sees("evil"); got != "" || !a.log.has("it did not finish its handshake") {
+			t.Errorf("a sees the stranger %q, and logs\n%s", got, a.log)
 		}
 	})
 }

@@ -1,13 +1,16 @@
 package cluster
 
 import (
+	"encoding/hex"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"shield/runtime/shield"
+	"shield/runtime/wire"
 )
 
 var (
@@ -175,5 +178,40 @@ func TestReplaysAreBounded(t *testing.T) {
 	}
 	if !r.fresh(last, 2*replayTime) {
 		t.Error("a nonce is remembered for ever")
+	}
+}
+
+// Keys and proofs are what docs/wire.md says: other implementations and releases
+// must make the same ones. The vectors were made with another program.
+func TestProofsArePinned(t *testing.T) {
+	read := func(name string) []byte {
+		b, err := os.ReadFile(filepath.Join("..", "wire", "testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	body := func(name string) []byte {
+		frame, err := hex.DecodeString(strings.Join(strings.Fields(string(read(name))), ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return frame[wire.ClusterHeader+1:]
+	}
+	var exporter [32]byte
+	for i := range exporter {
+		exporter[i] = byte(i)
+	}
+	hello, ackBody := body("cluster_hello.hex"), body("cluster_hello_ack.hex")
+	ack, err := wire.DecodeHelloAck(ackBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := (&Auth{Mode: wire.AuthToken, Token: "0123456789abcdef"}).keys()[0]
+	inAck := proof(key, proofAck, exporter[:], hello, ackBody[:ack.Signed])
+	inFin := proof(key, proofFin, exporter[:], hello, ackBody, wire.AppendHelloFinUnsigned(nil, &wire.Verdict{}))
+	want := fmt.Sprintf("K          %x\nhello_ack  %x\nhello_fin  %x\n", key, inAck, inFin)
+	if !strings.Contains(string(read("cluster_proofs.txt")), want) {
+		t.Errorf("the vectors lack\n%s", want)
 	}
 }

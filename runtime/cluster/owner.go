@@ -62,16 +62,22 @@ func (c *Cluster) post(fn func()) {
 }
 
 // notice sees that this goroutine, and so the process, did not run for a while,
-// before it handles anything that came meanwhile.
+// before it handles anything that came meanwhile. The monotonic clock tells of a
+// SIGSTOP or a debugger, but stands still while most machines sleep; then the
+// wall clock has gone on alone.
 func (c *Cluster) notice(tick time.Duration) {
-	now := c.now()
-	gap := now - c.own.lastRun
-	c.own.lastRun = now
-	if c.own.resting {
+	o := &c.own
+	now, wall := c.now(), c.cfg.Wall().Round(0)
+	gap, jump := now-o.lastRun, wall.Sub(o.lastWall)
+	o.lastRun, o.lastWall = now, wall
+	if o.resting {
 		return
 	}
-	if gap > max(4*tick, c.lim.suspect/4) {
-		c.wokeUp(gap-tick, now)
+	switch limit := max(4*tick, c.lim.suspect/4); {
+	case gap > limit:
+		c.wokeUp(gap-tick, now, "this process was paused", gap-tick)
+	case jump-gap > limit:
+		c.wokeUp(0, now, "the wall clock is ahead of the time that passed here: this machine slept, or its clock was set", jump-gap)
 	}
 }
 
@@ -103,10 +109,10 @@ func (c *Cluster) onTick() {
 
 // wokeUp is called when this process did not run for a while (SIGSTOP, a
 // sleeping laptop, a debugger): what it did not hear it can't hold against
-// anybody.
-func (c *Cluster) wokeUp(gap, now time.Duration) {
+// anybody. gap is the part of it that the deadlines of members have counted.
+func (c *Cluster) wokeUp(gap, now time.Duration, what string, missed time.Duration) {
 	c.stats.count(dropPaused)
-	c.log.Warn("this process was paused; it accuses nobody for what it missed", "event", "pause", "for", gap.Round(time.Millisecond).String())
+	c.log.Warn(what+"; nobody is accused for what was missed", "event", "pause", "for", missed.Round(time.Millisecond).String())
 	for _, m := range c.own.members.all {
 		m.excuse(gap, now)
 	}
@@ -158,6 +164,7 @@ func (c *Cluster) poke() {
 // tidy drops records that have outlived their calls.
 func (c *Cluster) tidy(now time.Duration) {
 	c.calls.prune(now)
+	c.tellOfStrangers()
 	for _, cn := range c.conns() {
 		for _, r := range cn.inbox.expired(now) {
 			c.stats.count(dropRecordExpired)

@@ -68,10 +68,34 @@ func (s *stats) refusal(r wire.RefuseReason) {
 	}
 }
 
-// outsider is a Transport that counts what never became a link.
-type outsider interface {
-	Strays() int64
-	Refused() int64
+// Strangers counts what reached a transport and never became a link.
+type Strangers struct {
+	Datagrams int64  // that belong to no connection: garbage, or for a life before a restart
+	Refused   int64  // connections for which there was no place
+	Silent    int64  // connections that began no handshake in time
+	Last      string // where the last of these connections came from
+}
+
+// outsider is a Transport that knows of strangers.
+type outsider interface{ Strangers() Strangers }
+
+// tellOfStrangers logs the connections that a transport ended before there was a
+// link to log of.
+func (c *Cluster) tellOfStrangers() {
+	t, ok := c.cfg.Transport.(outsider)
+	if !ok {
+		return
+	}
+	now, told := t.Strangers(), &c.own.told
+	if n := now.Refused - told.Refused; n > 0 {
+		c.civil.warn(c.log, "crowd", "connections were turned away: too many have not finished their handshake, so a peer may be late to join",
+			"event", "strangers", "connections", n, "last", now.Last)
+	}
+	if n := now.Silent - told.Silent; n > 0 {
+		c.civil.warn(c.log, "silent", "connections were closed: they began no handshake",
+			"event", "strangers", "connections", n, "last", now.Last)
+	}
+	*told = now
 }
 
 // Counters are the six of DESIGN.md 3.6.
@@ -95,7 +119,8 @@ func (c *Cluster) Drops() map[string]int64 {
 		out["refused_"+wire.RefuseReason(i).String()] = c.stats.refused[i].Load()
 	}
 	if t, ok := c.cfg.Transport.(outsider); ok {
-		out["stray_datagrams"], out["strangers_turned_away"] = t.Strays(), t.Refused()
+		s := t.Strangers()
+		out["stray_datagrams"], out["strangers_turned_away"], out["strangers_silent"] = s.Datagrams, s.Refused, s.Silent
 	}
 	return out
 }

@@ -86,8 +86,8 @@ type Transport struct {
 
 	mu        sync.Mutex
 	closed    bool
-	strangers int
-	refused   int64 // connections beyond MaxStrangers
+	strangers int               // connections that have proved nothing yet
+	outside   cluster.Strangers // Datagrams is counted by strays
 }
 
 var _ cluster.Transport = (*Transport)(nil)
@@ -213,6 +213,12 @@ func (t *Transport) welcome(conn *quic.Conn) {
 	defer cancel()
 	str, err := conn.AcceptStream(ctx)
 	if err != nil {
+		if conn.Context().Err() == nil && t.ctx.Err() == nil {
+			t.mu.Lock()
+			t.outside.Silent++
+			t.outside.Last = conn.RemoteAddr().String()
+			t.mu.Unlock()
+		}
 		_ = conn.CloseWithError(codeClosed, "no handshake came")
 		return
 	}
@@ -238,16 +244,13 @@ func (t *Transport) countNoise() {
 	}
 }
 
-// Strays counts datagrams that belong to no connection: garbage, or what a
-// restarted peer's old connection still sends.
-func (t *Transport) Strays() int64 { return t.strays.n.Load() }
-
-// Refused counts connections that were turned away because too many strangers
-// were waiting.
-func (t *Transport) Refused() int64 {
+// Strangers counts what never became a link.
+func (t *Transport) Strangers() cluster.Strangers {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.refused
+	s := t.outside
+	s.Datagrams = t.strays.n.Load()
+	return s
 }
 
 // spawn starts a goroutine that Close waits for. It reports false when Close has
@@ -294,11 +297,12 @@ func (s *stranger) leave() {
 }
 
 // admit gives an incoming connection a place, before it costs a TLS handshake.
-func (t *Transport) admit(ctx context.Context, _ *quic.ClientInfo) (context.Context, error) {
+func (t *Transport) admit(ctx context.Context, from *quic.ClientInfo) (context.Context, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.strangers >= t.cfg.MaxStrangers {
-		t.refused++
+		t.outside.Refused++
+		t.outside.Last = from.RemoteAddr.String()
 		return nil, errors.New("too many connections without a finished handshake")
 	}
 	t.strangers++

@@ -388,10 +388,10 @@ func TestQuiet(t *testing.T) {
 	if got := <-said; got != "" {
 		t.Errorf("printed %q", got)
 	}
-	for end := time.Now().Add(5 * time.Second); b.Strays() == 0 && time.Now().Before(end); {
+	for end := time.Now().Add(5 * time.Second); b.Strangers().Datagrams == 0 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond) // real sockets, real time
 	}
-	if b.Strays() == 0 {
+	if b.Strangers().Datagrams == 0 {
 		t.Error("the noise was not counted")
 	}
 }

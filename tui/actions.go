@@ -42,7 +42,14 @@ func (m *model) whyNot(b *keys.Binding) string {
 		}
 	}
 	switch b.Action {
-	case keys.Open, keys.LogOf, keys.Trace, keys.Reload, keys.Attach, keys.CallIt, keys.Drain, keys.Kill, keys.Restart, keys.Kick:
+	case keys.Open:
+		if m.focused() == keys.Logs && m.st.logs.selected() == nil {
+			return "there is no line"
+		}
+		if t := m.current(); m.shownView() != keys.Overview && t != nil && t.key() == "" {
+			return "no row is selected"
+		}
+	case keys.LogOf, keys.Trace, keys.Reload, keys.Attach, keys.CallIt, keys.Drain, keys.Kill, keys.Restart, keys.Kick:
 		if t := m.current(); m.shownView() != keys.Overview && (t == nil || t.key() == "") {
 			return "no row is selected"
 		}

@@ -89,7 +89,7 @@ func (c *console) screen() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-func (c *console) wants(parts ...string) {
+func (c *console) wants(parts ...string) *console {
 	c.t.Helper()
 	s := c.screen()
 	for _, p := range parts {
@@ -97,6 +97,7 @@ func (c *console) wants(parts ...string) {
 			c.t.Errorf("the screen lacks %q:\n%s", p, s)
 		}
 	}
+	return c
 }
 
 func (c *console) lacks(parts ...string) {

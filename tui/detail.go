@@ -1,7 +1,9 @@
 package tui
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -307,4 +309,35 @@ func sameTrace(p *pen, c *callItem, w int) []string {
 			Put(p.on(res.role), res.text).Gap(2).Put("", p.clean(o.to+" "+o.Method)).Gap(2).Put(p.on(theme.Dim), "from "+p.clean(o.from)).String())
 	}
 	return out
+}
+
+// logDetail is one line of the log, nothing of it cut.
+func logDetail(p *pen, it *logItem, w int) []string {
+	if it == nil {
+		return nil
+	}
+	out := p.facts(w, label("at"), plain(it.Time.In(p.loc).Format("2006-01-02 15:04:05.000")), label("level"), cell{text: p.clean(it.Level), role: levelRole(it.Level)},
+		label("node"), plain(p.clean(orDash(string(it.Node)))), label("service"), plain(p.clean(orDash(it.Service))),
+		label("event"), plain(p.clean(it.Event)), label("code"), plain(p.clean(codeTag(it))), label("trace"), plain(p.clean(it.Trace)))
+	for _, name := range slices.Sorted(maps.Keys(it.Fields)) {
+		out = append(out, p.facts(w, label(p.clean(name)), plain(p.clean(fieldText(it.Fields[name]))))...)
+	}
+	out = append(out, grid.Blank(w))
+	for part := range strings.SplitSeq(strings.TrimRight(it.Text, "\n"), "\n") {
+		for _, l := range grid.Wrap(p.clean(strings.ReplaceAll(part, "\t", "  ")), w) {
+			out = append(out, p.line(w).Put(p.on(textRole(it)), l).String())
+		}
+	}
+	return out
+}
+
+func fieldText(v any) string {
+	if s, ok := v.(string); ok {
+		return s
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(b)
 }

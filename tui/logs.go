@@ -3,6 +3,7 @@ package tui
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	"shield/runtime/shield"
@@ -200,6 +201,26 @@ func (l *logPane) nextTrouble() bool {
 	return false
 }
 
+// panStep is how many cells one key pans the log.
+const panStep = 8
+
+// panBy moves sideways.
+func (l *logPane) panBy(n int) { l.pan = max(l.pan+n, 0) }
+
+// clampPan ends panning where the longest line in sight ends.
+func (l *logPane) clampPan(p *pen, rows []logItem, first int) {
+	if l.pan == 0 || l.wrap {
+		return
+	}
+	widest := 0
+	for i := first; i < min(len(l.matches), first+l.h); i++ {
+		for _, text := range l.texts(p, &rows[l.matches[i]]) {
+			widest = max(widest, grid.Width(text))
+		}
+	}
+	l.pan = max(min(l.pan, widest-(l.w-l.indent())), 0)
+}
+
 func (l *logPane) selected() *logItem {
 	if l.cur >= len(l.matches) {
 		return nil
@@ -271,6 +292,24 @@ func (l *logPane) timeW() int {
 	return 12
 }
 
+// note says what is not on the screen, and whether it follows.
+func (l *logPane) note() string {
+	note := "FOLLOW"
+	if !l.following() {
+		note = "PAUSED  +" + strconv.Itoa(l.unseen) + " new"
+	}
+	switch {
+	case l.wrap:
+		note = "wrapped  " + note
+	case l.pan > 0:
+		note = "from column " + strconv.Itoa(l.pan+1) + "  " + note
+	}
+	if l.dropped > 0 {
+		note = total(l.dropped) + " dropped  " + note
+	}
+	return note
+}
+
 // View prints the lines in sight, exactly h of w cells.
 func (l *logPane) View(p *pen, focus bool) []string {
 	if l.w <= 0 || l.h <= 0 {
@@ -282,6 +321,7 @@ func (l *logPane) View(p *pen, focus bool) []string {
 	}
 	rows := l.view()
 	l.measure(p, rows, first)
+	l.clampPan(p, rows, first)
 	out := make([]string, 0, l.h)
 	for i := first; i < len(l.matches) && (l.following() || len(out) < l.h); i++ {
 		out = append(out, l.block(p, &rows[l.matches[i]], focus && i == l.cur)...)
@@ -290,7 +330,7 @@ func (l *logPane) View(p *pen, focus bool) []string {
 		out = out[len(out)-l.h:]
 	}
 	if len(l.matches) == 0 {
-		out = append(out, p.text(l.w, theme.Dim, " nothing to show at this level and filter"))
+		out = append(out, p.text(l.w, theme.Dim, " nothing at this level and filter; L changes the level, esc clears the filter"))
 	}
 	for len(out) < l.h {
 		out = append(out, grid.Blank(l.w))

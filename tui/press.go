@@ -275,10 +275,16 @@ func (m *model) actLogs(a keys.Action) bool {
 		l.moveTo(0)
 	case keys.Bottom, keys.Follow:
 		l.follow()
-	case keys.PanLeft:
-		l.pan = max(l.pan-8, 0)
-	case keys.PanRight:
-		l.pan += 8
+	case keys.PanLeft, keys.PanRight:
+		if l.wrap {
+			m.say(theme.Text, "lines are wrapped and shown whole; w cuts them")
+			return true
+		}
+		if a == keys.PanLeft {
+			l.panBy(-panStep)
+		} else {
+			l.panBy(panStep)
+		}
 	case keys.Level:
 		l.setLevel((l.level + 1) % len(levels))
 	case keys.Wrap, keys.Wide:
@@ -333,6 +339,12 @@ func (m *model) open() {
 	if m.shownView() == keys.Overview {
 		m.show(overviewPanes[m.pane])
 		return
+	}
+	switch m.focused() { // what is opened must not give way to what comes in
+	case keys.Logs:
+		m.st.logs.hold()
+	case keys.Calls:
+		m.st.calls.follow(false)
 	}
 	m.opened, m.scroll = true, 0
 }

@@ -198,6 +198,9 @@ func (m *model) body(p *pen, w, h int) []string {
 	case keys.Overview:
 		return m.overview(p, w, h)
 	case keys.Logs:
+		if m.opened {
+			return m.textBox(p, w, h, m.detailTitle(v), "y copies  esc closes", m.detail(p, v, w-4))
+		}
 		return m.logBox(p, 0, 2, w, h, true)
 	case keys.REPL:
 		note := "detached"
@@ -330,14 +333,8 @@ func (m *model) logBox(p *pen, x, y, w, h int, focus bool) []string {
 		shown, total := l.counts()
 		title += "  /" + f + "  " + strconv.Itoa(shown) + "/" + strconv.Itoa(total)
 	}
-	note := "FOLLOW"
-	if !l.following() {
-		note = "PAUSED  +" + strconv.Itoa(l.unseen) + " new"
-	}
-	if l.dropped > 0 {
-		note = total(l.dropped) + " dropped  " + note
-	}
-	return p.box(w, h, focus, title, note, l.View(p, focus))
+	lines := l.View(p, focus) // first: it ends panning
+	return p.box(w, h, focus, title, l.note(), lines)
 }
 
 // eventsBox shows the lines a person waits for, the newest last.
@@ -375,6 +372,8 @@ func (m *model) detail(p *pen, v keys.View, w int) []string {
 		return serviceDetail(p, m.st.services.selected(), w)
 	case keys.Calls:
 		return callDetail(p, m.st.calls.selected(), w)
+	case keys.Logs:
+		return logDetail(p, m.st.logs.selected(), w)
 	}
 	return nil
 }
@@ -388,6 +387,10 @@ func (m *model) detailTitle(v keys.View) string {
 	case keys.Calls:
 		if c := m.st.calls.selected(); c != nil {
 			return c.to + " " + c.Method
+		}
+	case keys.Logs:
+		if it := m.st.logs.selected(); it != nil {
+			return it.Level + " of " + strings.TrimSpace(string(it.Node)+" "+it.Service)
 		}
 	case keys.Sessions:
 		if s := m.st.sessions.selected(); s != nil {

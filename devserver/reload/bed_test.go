@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,11 +28,10 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // nodes is how many runtimes a bed has; every one runs every service.
-const nodes = 2
+const nodes = 3
 
-// bed is a project on real runtimes, whose files live in memory. Time is real:
-// the runtimes run services on goroutines of their own, and the cases wait for
-// handlers that sleep.
+// bed is a project on real runtimes, whose files live in memory. A test that
+// waits for handlers makes it inside a synctest bubble.
 type bed struct {
 	t       testing.TB
 	files   map[string]string
@@ -43,13 +44,19 @@ type bed struct {
 
 func newBed(t testing.TB, files map[string]string) *bed {
 	t.Helper()
+	return newBedLogging(t, files, nil)
+}
+
+// newBedLogging is newBed with a log for the runtimes.
+func newBedLogging(t testing.TB, files map[string]string, log *slog.Logger) *bed {
+	t.Helper()
 	b := &bed{t: t, files: maps.Clone(files), waiting: map[string]chan string{}}
 	b.snap = b.snapshot()
 	b.rl = New(Config{Nodes: func() []Node { return b.nodes }}, b.snap)
 	for i := range nodes {
 		rt, err := service.New(service.Config{
 			Node: shield.NodeID(fmt.Sprintf("node-%d", i+1)), Epoch: 1, API: luaapi.New(),
-			Lua: luavm.Config{Files: b.rl}, Seed: 1,
+			Lua: luavm.Config{Files: b.rl}, Seed: 1, Log: log,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -146,7 +153,8 @@ func (b *bed) save(files map[string]string) []Result {
 }
 
 // TestCases runs every case of testdata/reload: those that were handed over and
-// our own.
+// our own. Time is virtual but for runaways: what ends them looks at a clock that
+// would stand still.
 func TestCases(t *testing.T) {
 	files, err := filepath.Glob("testdata/reload/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -159,7 +167,12 @@ func TestCases(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			runCase(t, txtar.Parse(data))
+			run := func(t *testing.T) { runCase(t, txtar.Parse(data)) }
+			if strings.HasPrefix(filepath.Base(name), "runaway-") {
+				run(t)
+			} else {
+				synctest.Test(t, run)
+			}
 		})
 	}
 }
@@ -212,7 +225,7 @@ func (b *bed) step(ar *txtar.Archive, n int, line string) {
 			deadline := time.Now().Add(5 * time.Second)
 			got := b.callOn(node, words[2], words[3:]...)
 			for got != want && time.Now().Before(deadline) {
-				time.Sleep(10 * time.Millisecond)
+				time.Sleep(10 * time.Millisecond) // virtual
 				got = b.callOn(node, words[2], words[3:]...)
 			}
 			b.same(n, line, got, want)
@@ -223,7 +236,7 @@ func (b *bed) step(ar *txtar.Archive, n int, line string) {
 			b.waiting[fmt.Sprint(words[1], i)] = ch
 			go func() { ch <- b.callOn(node, words[2], words[3:]...) }()
 		}
-		time.Sleep(100 * time.Millisecond) // the handlers sleep longer than this
+		synctest.Wait() // until the handlers sleep
 	case "wait":
 		for i := range b.nodes {
 			b.same(n, line, <-b.waiting[fmt.Sprint(words[1], i)], want)

@@ -32,7 +32,7 @@ type client struct {
 	in        atomic.Int64  // frames
 	outN      atomic.Int64
 	stale     atomic.Int64
-	loggedIn  atomic.Bool // s.Bound(), for the reader
+	loggedIn  atomic.Bool // it was bound once, for the reader; the end of the session changes nothing
 	reader    reader
 
 	// Guarded by g.mu: the list of clients with the same target.
@@ -85,7 +85,7 @@ func (c *client) run() {
 func (c *client) open() bool {
 	auth, err := c.g.router.ResolveAuth(c.g.auth)
 	if err != nil {
-		c.g.refuse(cRefusedConn, "client refused: no auth service", shield.ClientRef{Session: c.id}, slog.String("auth", string(c.g.auth)), slog.Any("err", err))
+		c.g.refuse(cNoSession, "client refused: no auth service", shield.ClientRef{Session: c.id}, slog.String("auth", string(c.g.auth)), slog.Any("err", err))
 		code := shield.CodeOf(err)
 		if code == "" {
 			code = shield.ServiceNotFound
@@ -99,6 +99,7 @@ func (c *client) open() bool {
 	if !c.g.enter(c, auth) {
 		c.g.oracle.Ended(c.id)
 		c.g.oracle.Forget(c.id)
+		c.g.count.add(cNoSession, 1)
 		c.farewell(shield.RuntimeStopping)
 		return false
 	}
@@ -178,11 +179,11 @@ func (c *client) kick(reason string) bool {
 	n, ok := c.s.Kick(reason, time.Now())
 	if ok {
 		c.announce(&n)
+		c.g.count.add(cKicks, 1)
 		c.leaving(reason)
 	}
 	c.mu.Unlock()
 	if ok {
-		c.g.count.add(cKicks, 1)
 		c.logEpoch(slog.LevelInfo, session.CauseKick, n.Target, n)
 		c.g.notifyChanged(c.id)
 	}
@@ -196,11 +197,11 @@ func (c *client) drop(code shield.Code) {
 	n, ok := c.s.Drop(string(code), time.Now())
 	if ok {
 		c.announce(&n)
-		c.leaving(string(code))
+		c.dropping(code)
 	}
 	c.mu.Unlock()
 	if ok {
-		c.dropped(code, n)
+		c.dropped(n)
 	}
 }
 
@@ -220,20 +221,26 @@ func (c *client) bindingGone(is func(session.Binding) bool, code shield.Code) {
 	case !ok:
 	case code == shield.ServiceDead: // nobody is left to hear of it
 		c.g.oracle.Ended(c.id)
-		c.leaving(string(code))
+		c.dropping(code)
 	default: // a target out of reach lives on, perhaps
 		c.announce(&n)
-		c.leaving(string(code))
+		c.dropping(code)
 	}
 	c.mu.Unlock()
 	if ok {
-		c.dropped(code, n)
+		c.dropped(n)
 	}
 }
 
-func (c *client) dropped(code shield.Code, n shield.Notice) {
+// dropping is leaving because of the gateway, and counted before the client can
+// know of it. Needs mu.
+func (c *client) dropping(code shield.Code) {
 	c.g.count.add(cDrops, 1)
 	c.g.count.close(code)
+	c.leaving(string(code))
+}
+
+func (c *client) dropped(n shield.Notice) {
 	c.logEpoch(slog.LevelInfo, session.CauseDrop, n.Target, n)
 	c.g.notifyChanged(c.id)
 }
@@ -249,6 +256,7 @@ func (c *client) ended(err error) {
 	n, ok := c.s.Drop(reason, time.Now())
 	if ok {
 		c.announce(&n)
+		c.g.count.add(cDrops, 1)
 		c.g.leave(c)
 		c.out.discard(c)
 	}
@@ -256,7 +264,6 @@ func (c *client) ended(err error) {
 	if !ok {
 		return
 	}
-	c.g.count.add(cDrops, 1)
 	level := slog.LevelInfo
 	if n.Client.Player == "" {
 		level = slog.LevelDebug // a visitor that never logged in is no news
@@ -268,7 +275,6 @@ func (c *client) ended(err error) {
 // announce tells the target. Needs mu: a bind of another goroutine must not come
 // between.
 func (c *client) announce(n *shield.Notice) {
-	c.loggedIn.Store(false)
 	c.g.oracle.Noticed(n)
 	if err := c.g.router.Notice(n); err != nil {
 		c.g.count.add(cNoticeLost, 1)
@@ -278,7 +284,6 @@ func (c *client) announce(n *shield.Notice) {
 // leaving takes the session out of the registry and begins to close the socket,
 // with a deadline. Needs mu.
 func (c *client) leaving(reason string) {
-	c.loggedIn.Store(false)
 	c.g.leave(c)
 	c.out.close(c, reason)
 }

@@ -18,7 +18,8 @@ const (
 	cTotalLimit  = "connections_refused_connection_limit"
 	cTLSFailed   = "tls_handshakes_failed"
 	cWebFailed   = "websocket_handshakes_failed"
-	cFramesIn    = "frames_in" // headers read: forwarded, answered (pings), or refused (ingress_...)
+	cNoSession   = "sessions_refused" // no auth service, or the gateway was closing
+	cFramesIn    = "frames_in"        // headers read: forwarded, answered (pings), or refused (ingress_...)
 	cFramesOut   = "frames_out"
 	cBytesIn     = "bytes_in"
 	cBytesOut    = "bytes_out"
@@ -52,7 +53,7 @@ const (
 	cCloseLost  = "close_frames_lost"
 )
 
-var counterNames = []string{cConnections, cRefusedConn, cPerIP, cTotalLimit, cTLSFailed, cWebFailed, cFramesIn, cFramesOut, cBytesIn, cBytesOut, cFlushes,
+var counterNames = []string{cConnections, cRefusedConn, cPerIP, cTotalLimit, cTLSFailed, cWebFailed, cNoSession, cFramesIn, cFramesOut, cBytesIn, cBytesOut, cFlushes,
 	cInRoute, cInDirection, cInAuth, cInSize, cInRate, cInDecode, cInLost, cInCut, cInOver, cPings,
 	cOutSession, cOutEpoch, cOutOwner, cOutRoute, cOutDirection, cOutSize, cOutQueue, cOutLost,
 	cBinds, cBindsLost, cKicks, cDrops, cNoticeLost, cCloseLost}

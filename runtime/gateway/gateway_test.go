@@ -111,6 +111,7 @@ func TestChecksOut(t *testing.T) {
 			{cOutRoute, shield.Push{Client: ref, Route: 999}},
 			{cOutDirection, shield.Push{Client: ref, Route: rMove}},
 			{cOutSize, shield.Push{Client: ref, Route: rPos, Body: make([]byte, 64<<10)}},
+			{cOutSize, shield.Push{Client: ref, Route: rPos, Body: make([]byte, 2<<20)}}, // longer than the whole queue
 		} {
 			before := r.Counters()[tt.counter]
 			r.Push(&tt.push)
@@ -227,6 +228,10 @@ func TestNoAuthService(t *testing.T) {
 		r.router.authErr = shield.Errorf(shield.ServiceNotFound, "no auth")
 		r.router.mu.Unlock()
 		r.dial().wantClose("service_not_found")
+		r.gone()
+		r.wantCount(cConnections, 1)
+		r.wantCount(cNoSession, 1)
+		r.wantCount(cRefusedConn, 0)
 	})
 }
 
@@ -239,6 +244,7 @@ func TestFrameBomb(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.wantClose("frame_too_large")
+		r.gone()
 		r.wantCount(cInSize, 1)
 		r.wantCount("closed_frame_too_large", 1)
 	})
@@ -356,6 +362,7 @@ func TestTooManyBadFramesEndTheSession(t *testing.T) {
 		b.send(rLogin, "{")
 	}
 	b.wantClose("decode_error")
+	r.gone()
 	r.wantCount("closed_decode_error", 1)
 	r.wantCount(cInDecode, 3)
 	c := r.dial()
@@ -363,6 +370,7 @@ func TestTooManyBadFramesEndTheSession(t *testing.T) {
 		c.send(rMove, "{}")
 	}
 	c.wantClose("client_rpc.not_authenticated")
+	r.gone()
 	r.wantCount("closed_client_rpc.not_authenticated", 1)
 	r.wantCount(cInAuth, 6)
 }
@@ -376,6 +384,7 @@ func TestAFloodEndsTheSession(t *testing.T) {
 		b.send(rLogin, "x")
 	}
 	b.wantClose("rate_limited")
+	r.gone()
 	r.wantCount(cInRate, 11)
 	r.wantCount("closed_rate_limited", 1)
 }
@@ -388,6 +397,9 @@ func TestHalfOpenHandshakes(t *testing.T) {
 		{"half a TLS hello", TLS, "\x16\x03\x01\x02\x00\x01", cTLSFailed},
 		{"no request", WebSocket, "", cWebFailed},
 		{"half a request", WebSocket, "GET / HTTP/1.1\r\nHost:", cWebFailed},
+		{"a request for something else", WebSocket, "GET /favicon.ico HTTP/1.1\r\nHost: x\r\n\r\n", cWebFailed},
+		{"no upgrade", WebSocket, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", cWebFailed},
+		{"a body that never comes", WebSocket, "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n", cWebFailed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, tt.transport, func(c *Config) { c.Limits.HandshakeTimeout = 50 * time.Millisecond })

@@ -58,6 +58,7 @@ type fakeRouter struct {
 	mu      sync.Mutex
 	g       *Gateway
 	events  []event
+	frames  int64 // taken, ever
 	auth    shield.Handle
 	authErr error
 	fail    map[shield.Handle]error
@@ -100,6 +101,9 @@ func (r *fakeRouter) Ingress(in *shield.Ingress) error {
 	if err := r.failure(in.Target); err != nil {
 		return err
 	}
+	r.mu.Lock()
+	r.frames++
+	r.mu.Unlock()
 	r.note(event{kind: "frame", ref: in.Client, target: in.Target, route: in.Route, body: string(in.Body)})
 	if r.onFrame != nil {
 		r.onFrame(r.g, in)
@@ -216,6 +220,29 @@ func (r *rig) close() {
 	defer cancel()
 	if err := r.Close(ctx); err != nil {
 		r.t.Errorf("Close: %v", err)
+	}
+	r.books(0)
+}
+
+// books checks that the counters account for every connection and every frame,
+// when there are so many connections left, and returns them.
+func (r *rig) books(left int) map[string]int64 {
+	r.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) { // connections end on goroutines of the gateway
+		n := r.Counters()
+		there := n[cConnections] - n[cKicks] - n[cDrops] - n[cTLSFailed] - n[cWebFailed] - n[cNoSession]
+		refused := n[cInRoute] + n[cInDirection] + n[cInAuth] + n[cInSize] + n[cInRate] + n[cInDecode] + n[cInLost] + n[cInCut] + n[cInOver] + n[cPings]
+		r.router.mu.Lock()
+		taken := r.router.frames
+		r.router.mu.Unlock()
+		if there == int64(left) && r.open() == left && n[cFramesIn] == taken+refused {
+			return n
+		}
+		if time.Now().After(deadline) {
+			r.t.Errorf("by the counters %d connections are there, by the slots %d, want %d; %d frames came in, %d were refused and %d taken",
+				there, r.open(), left, n[cFramesIn], refused, taken)
+			return n
+		}
 	}
 }
 

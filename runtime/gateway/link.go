@@ -89,10 +89,10 @@ func (l *webLink) Read(p []byte) (int, error) {
 			if err != nil {
 				return 0, err
 			}
-			if kind != websocket.MessageBinary {
-				return 0, errText
-			}
 			l.in = r
+			if kind != websocket.MessageBinary {
+				return 0, errText // once; what it says can be read past
+			}
 		}
 		n, err := l.in.Read(p)
 		if errors.Is(err, io.EOF) {
@@ -115,12 +115,11 @@ func (l *webLink) Write(p []byte) (int, error) {
 const maxCloseReason = 123
 
 func (l *webLink) finish(reason string) {
-	if len(reason) > maxCloseReason {
-		reason = reason[:maxCloseReason]
-	}
-	reason = strings.ToValidUTF8(reason, "")
-	_ = l.conn.Close(websocket.StatusNormalClosure, reason) // as in streamLink
+	_ = l.conn.Close(websocket.StatusNormalClosure, clip(reason, maxCloseReason)) // as in streamLink
 }
+
+// clip shortens a text for people to at most n bytes of whole characters.
+func clip(s string, n int) string { return strings.ToValidUTF8(s[:min(len(s), n)], "") }
 
 func (l *webLink) abort() { _ = l.raw.Close() }
 

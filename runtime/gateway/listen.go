@@ -167,11 +167,10 @@ func (g *Gateway) serveWeb(l *Listener, in *admitting) {
 		outer = tls.NewListener(in, l.TLS)
 	}
 	server := &http.Server{
-		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.serveRequest(l, w, r) }),
-		ReadHeaderTimeout: g.limits.shake(),
-		IdleTimeout:       g.limits.shake(),
-		MaxHeaderBytes:    maxWebHeader,
-		ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
+		Handler:        http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.serveRequest(l, w, r) }),
+		ReadTimeout:    g.limits.shake(), // also of a body, which nobody wants
+		MaxHeaderBytes: maxWebHeader,
+		ErrorLog:       slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			if t, ok := c.(*tls.Conn); ok {
 				c = t.NetConn()
@@ -180,10 +179,14 @@ func (g *Gateway) serveWeb(l *Listener, in *admitting) {
 		},
 		// Close waits for the server's goroutines too: each connection counts
 		// from its first state to its last, or to the hand-over.
-		ConnState: func(_ net.Conn, s http.ConnState) {
+		ConnState: func(c net.Conn, s http.ConnState) {
 			switch s {
 			case http.StateNew:
 				g.wg.Add(1)
+			case http.StateIdle:
+				// Its request opened no WebSocket and has been answered: one that goes on
+				// asking would hold a place for ever.
+				_ = c.Close()
 			case http.StateClosed: // it never became a WebSocket
 				g.count.add(cWebFailed, 1)
 				g.wg.Done()

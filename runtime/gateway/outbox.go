@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"shield/runtime/shield"
+	"shield/runtime/wire"
 )
 
 // outbox is what waits to be written to a client. Frames are put behind each
@@ -97,6 +98,9 @@ func (c *client) checkPush(p *shield.Push, rpc *shield.RPCRoute) (counter, text 
 // Needs mu.
 func (c *client) enqueue(route shield.RouteID, body []byte) (counter, text string) {
 	o, l := &c.out, &c.g.limits
+	if len(body) > c.g.format.MaxBody() { // before the queue, which it may not fit into
+		return cOutSize, wire.ErrClientFrameSize.Error()
+	}
 	size := len(body) + c.g.format.Header()
 	queued := 0
 	if o.pending != nil {
@@ -185,10 +189,7 @@ func (c *client) take() (buf *[]byte, frames int, bye, last bool) {
 		if buf == nil {
 			buf = buffers.Get().(*[]byte)
 		}
-		reason := o.reason
-		if most := c.g.format.MaxBody(); len(reason) > most {
-			reason = reason[:most]
-		}
+		reason := clip(o.reason, c.g.format.MaxBody())
 		if b, err := c.g.format.Append(*buf, shield.RouteClose, []byte(reason)); err == nil {
 			*buf, bye = b, true
 		}

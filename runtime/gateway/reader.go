@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -44,6 +45,12 @@ func (c *client) read() error {
 	for {
 		waited := br.Buffered() < header
 		head, err := br.Peek(header)
+		if errors.Is(err, errText) {
+			c.arrived(0)
+			c.g.refuse(cInDecode, "client closed: it sent a WebSocket message that is not binary", c.who())
+			c.drop(shield.DecodeError)
+			return c.drain(br)
+		}
 		if err != nil {
 			return err
 		}
@@ -53,15 +60,19 @@ func (c *client) read() error {
 		route, n, err := c.g.format.ParseHeader(head)
 		if err != nil {
 			c.arrived(0)
-			c.g.refuse(cInSize, "client closed: a frame is longer than max_frame_size", shield.ClientRef{Session: c.id})
+			c.g.refuse(cInSize, "client closed: a frame is longer than max_frame_size", c.who())
 			c.drop(shield.FrameTooLarge)
 			return c.drain(br)
 		}
+		waited = br.Buffered() < header+n
 		if _, err = br.Discard(header); err != nil {
 			return err
 		}
 		if err = c.frame(br, route, n); err != nil {
 			return err
+		}
+		if waited {
+			r.now = c.g.now()
 		}
 		c.seen.Store(int64(r.now))
 		if c.out.isClosing() {
@@ -190,10 +201,8 @@ func (c *client) who() shield.ClientRef {
 
 // routeText names a route; one that rpc.yaml does not have has only its number.
 func (c *client) routeText(id shield.RouteID) string {
-	if set := c.g.routes.Load(); set != nil {
-		if rpc := set.table.ByID(id); rpc != nil {
-			return rpc.Name
-		}
+	if rpc := c.g.routes.Load().table.ByID(id); rpc != nil {
+		return rpc.Name
 	}
 	return strconv.FormatUint(uint64(id), 10)
 }

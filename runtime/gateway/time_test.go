@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"net/http"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -95,6 +96,64 @@ func TestSlowlorisIsClosed(t *testing.T) {
 		// is a sign of life every 240 s; 60 s of less are enough.
 		within(t, "closed", time.Since(start), 60*time.Second)
 	})
+}
+
+// A long frame over a slow line is a sign of life when it is there, not when it
+// began.
+func TestALongFrameCountsWhenItIsThere(t *testing.T) {
+	inVirtualTime(t, nil, func(t *testing.T, r *rig) {
+		b := r.dial()
+		r.login(b, "ada")
+		frame, err := b.f.Append(nil, rMove, []byte("slowly"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range [][]byte{frame[:9], frame[9:]} {
+			time.Sleep(25 * time.Second)
+			if _, err := b.conn.Write(part); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(50 * time.Second)
+		if r.Count() != 1 {
+			t.Error("closed 50 s after a whole frame, want 60 s")
+		}
+	})
+}
+
+// What a client sends before it hears that it was kicked is counted as that, and
+// not as if it had never logged in.
+func TestFramesAfterTheEndAreCountedAsThat(t *testing.T) {
+	inVirtualTime(t, nil, func(t *testing.T, r *rig) {
+		b := r.dial()
+		ref := r.login(b, "ada")
+		synctest.Wait()
+		if err := r.CloseSession(ref, "out"); err != nil {
+			t.Fatal(err)
+		}
+		b.send(rMove, "on its way")
+		b.wantClose("out")
+		synctest.Wait()
+		r.wantCount(cFramesIn, 2)
+		r.wantCount(cInOver, 1)
+		r.wantCount(cInAuth, 0)
+	})
+}
+
+// A client that asks for page after page without ever opening a WebSocket keeps
+// no place.
+func TestAnHTTPClientKeepsNoPlace(t *testing.T) {
+	r := newRig(t, WebSocket, func(c *Config) { c.Limits.HandshakeTimeout = time.Hour })
+	resp, err := http.Get("http://" + r.listeners[0].Net.Addr().String() + "/other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusNotFound {
+		t.Errorf("status %s, want 404", resp.Status)
+	}
+	r.gone()
+	r.wantCount(cWebFailed, 1)
 }
 
 // A reader that stops reading fills its queue and is closed; the close frame

@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -77,10 +79,26 @@ func TestWebSocketMessages(t *testing.T) {
 	if err := ws.Write(context.Background(), websocket.MessageText, []byte("hello")); err != nil {
 		t.Fatal(err)
 	}
-	r.router.wait(t, "disconnect", func(e event) bool { return e.kind == "on_client_disconnected" && e.ref == ref })
-	if _, _, err := ws.Read(context.Background()); err == nil {
-		t.Error("the connection lives after a text message")
+	e := r.router.wait(t, "disconnect", func(e event) bool { return e.kind == "on_client_disconnected" && e.ref == ref })
+	if e.reason != "decode_error" {
+		t.Errorf("the target hears %q, want decode_error", e.reason)
 	}
+	bye, err := r.format.Append(nil, shield.RouteClose, []byte("decode_error"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kind, got, err := ws.Read(context.Background()); err != nil || kind != websocket.MessageBinary || !bytes.Equal(got, bye) {
+		t.Errorf("after a text message the client reads %v %q, %v, want the close frame", kind, got, err)
+	}
+	_, _, err = ws.Read(context.Background())
+	var closed websocket.CloseError
+	if !errors.As(err, &closed) || closed.Code != websocket.StatusNormalClosure || closed.Reason != "decode_error" {
+		t.Errorf("the WebSocket ends with %v, want its close frame to say decode_error", err)
+	}
+	r.gone()
+	r.wantCount(cFramesIn, 4)
+	r.wantCount(cInDecode, 1)
+	r.wantCount("closed_decode_error", 1)
 }
 
 // A browser that has nothing to say answers the gateway's pings and stays; one

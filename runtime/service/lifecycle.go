@@ -18,7 +18,10 @@ type startup struct {
 	order   shield.ServiceID // id of the first incarnation: the order of the start
 	// begun hears once how on_init went, while the service holds its baton.
 	begun func(*Service, *shield.Error)
-	next  func(*Service, *shield.Error) // begun of the next incarnation; guarded by s.mu
+	// next is begun of the next incarnation, which may not come to be: then it
+	// hears of no service. Guarded by s.mu; still there when s.done is closed if no
+	// incarnation follows.
+	next func(*Service, *shield.Error)
 }
 
 // ending is why a service ends.
@@ -287,7 +290,14 @@ func (s *Service) succeed() {
 	st := s.start
 	s.mu.Lock()
 	st.begun, st.next = s.start.next, nil
+	s.start.next = nil
 	s.mu.Unlock()
+	none := func(err *shield.Error) {
+		r.reg.remove(s)
+		if st.begun != nil {
+			st.begun(nil, err)
+		}
+	}
 	delay := time.Duration(0)
 	if s.ending.restart {
 		st.retries = 0
@@ -306,11 +316,13 @@ func (s *Service) succeed() {
 			if err.Code != shield.RuntimeStopping {
 				s.log(slog.LevelError, "restart failed: "+err.Error(), slog.String("event", "crash"))
 			}
-			r.reg.remove(s)
+			none(err)
 			return
 		}
 		n.launch()
-	}, func() { r.reg.remove(s) })
+	}, func() {
+		none(shield.Errorf(shield.RuntimeStopping, "%s does not start again: its node is stopping", s.label()))
+	})
 }
 
 // mendHint says how a service that failed for good comes back.

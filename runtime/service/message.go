@@ -101,7 +101,7 @@ func (r *ring) oldest() int64 {
 }
 
 const (
-	ringMin  = 4
+	ringMin  = 1  // most services never have more than one message waiting
 	ringKeep = 64 // a ring longer than this is given up when it was empty for ringRest
 	ringRest = int64(time.Second)
 )

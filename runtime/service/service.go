@@ -24,6 +24,8 @@ type Service struct {
 	// Guarded by registry.mu.
 	names []shield.Name
 
+	next *Service // in the line for a worker; guarded by workers.mu
+
 	mu        sync.Mutex
 	box       ring
 	urgent    []func(*worker) // run between two turns, before anything else; nil = ended

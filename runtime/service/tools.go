@@ -256,6 +256,18 @@ func (r *Runtime) Restart(ctx context.Context, id shield.ServiceID, reason strin
 	if err := s.stop(ctx, ending{reason: reason, restart: true}); err != nil {
 		return none, err
 	}
+	s.mu.Lock()
+	unheard, fate := s.start.next != nil, s.fate
+	s.mu.Unlock()
+	switch { // it was ending by itself already, and what follows on that is not ours
+	case !unheard:
+	case fate == shield.Restarting:
+		return none, shield.Errorf(shield.NameConflict, "%s has ended by itself and is about to start again", s.label())
+	case s.start.static:
+		return r.StartAgain(ctx, s.name)
+	default:
+		return none, s.deadError()
+	}
 	select {
 	case err := <-started:
 		if err != nil {

@@ -149,12 +149,10 @@ func (c *client) bind(ref shield.ClientRef, target shield.Handle, player string)
 	c.g.count.add(cBinds, 1)
 	c.logEpoch(slog.LevelInfo, session.CauseBind, before.Target, n)
 	c.g.notifyChanged(c.id)
-	if err != nil {
+	if err != nil { // it may have no frame of a session that it has not heard of
 		c.g.count.add(cNoticeLost, 1)
-		if gone(shield.CodeOf(err)) {
-			c.targetGone(target, shield.CodeOf(err))
-			return shield.ClientRef{}, err
-		}
+		c.bindingGone(func(b session.Binding) bool { return b.Epoch == bound.Epoch }, shield.CodeOf(err))
+		return shield.ClientRef{}, err
 	}
 	return bound, nil
 }
@@ -172,15 +170,12 @@ func gone(code shield.Code) bool {
 // epoch, then the binding is invalid, then the registry forgets it, then the
 // socket closes. It reports whether there was anything left to end.
 func (c *client) kick(reason string) bool {
-	if reason == "" {
-		reason = "kicked"
-	}
 	c.mu.Lock()
 	n, ok := c.s.Kick(reason, time.Now())
 	if ok {
 		c.announce(&n)
 		c.g.count.add(cKicks, 1)
-		c.leaving(reason)
+		c.leaving(n.Reason)
 	}
 	c.mu.Unlock()
 	if ok {

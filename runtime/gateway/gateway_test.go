@@ -211,6 +211,15 @@ func TestDeadTargetClosesOnItsFirstFrame(t *testing.T) {
 		t.Errorf("a bind to a dead service = %v, want service_dead", err)
 	}
 	c.wantClose("service_dead")
+	// Nor does a target that was not told keep the session.
+	r.router.mu.Lock()
+	r.router.fail[players] = shield.Errorf(shield.MailboxFull, "the link is full")
+	r.router.mu.Unlock()
+	e := r.dial()
+	if _, err := r.Bind(r.enter(e), players, "eve"); !errors.Is(err, shield.MailboxFull) {
+		t.Errorf("a bind that its target can't hear of = %v, want mailbox_full", err)
+	}
+	e.wantClose("mailbox_full")
 	d := r.dial()
 	r.router.mu.Lock()
 	r.router.fail[authSvc] = shield.Errorf(shield.MailboxFull, "busy")

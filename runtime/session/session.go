@@ -11,6 +11,7 @@
 package session
 
 import (
+	"strings"
 	"time"
 
 	"shield/runtime/shield"
@@ -30,6 +31,13 @@ const (
 	CauseBind   = "bind"
 	CauseKick   = "kick"
 	CauseDrop   = "disconnect"
+)
+
+// What travels between nodes bounds what a session may hold: it must not matter
+// where its target lives.
+const (
+	maxPlayer = 1024 // bytes
+	maxReason = 512  // bytes; longer ones are cut
 )
 
 // keptSteps is how much of a session's history is kept: the beginning matters
@@ -62,9 +70,6 @@ func Open(gateway shield.GatewayID, id shield.SessionID, auth shield.Handle, pro
 	return s
 }
 
-// ID is the session's name.
-func (s *Session) ID() shield.SessionID { return s.id }
-
 // Opened is when the client connected.
 func (s *Session) Opened() time.Time { return s.opened }
 
@@ -74,12 +79,9 @@ func (s *Session) Binding() Binding { return s.binding }
 // Over reports whether the session was kicked or dropped.
 func (s *Session) Over() bool { return s.over }
 
-// Bound reports whether a player has logged in: routes that require it are open.
-func (s *Session) Bound() bool { return !s.over && s.binding.Player != "" }
-
-// State is the word for it.
+// State is bound while a player is logged in: routes that require it are open.
 func (s *Session) State() shield.SessionState {
-	if s.Bound() {
+	if !s.over && s.binding.Player != "" {
 		return shield.SessionBound
 	}
 	return shield.SessionNew
@@ -101,6 +103,8 @@ func (s *Session) Bind(expected shield.SessionEpoch, target shield.Handle, playe
 		return shield.Notice{}, shield.Errorf(shield.InvalidTarget, "bind %s: no target", s.id)
 	case player == "":
 		return shield.Notice{}, shield.Errorf(shield.InvalidTarget, "bind %s: the player id must not be empty", s.id)
+	case len(player) > maxPlayer:
+		return shield.Notice{}, shield.Errorf(shield.InvalidTarget, "bind %s: the player id has %d bytes, at most %d are allowed", s.id, len(player), maxPlayer)
 	case expected != s.binding.Epoch:
 		return shield.Notice{}, shield.Errorf(shield.RPCEpochExpired, "bind %s: expected epoch %d, it is at %d: another bind won; use the ref it returned", s.id, expected, s.binding.Epoch)
 	}
@@ -144,6 +148,7 @@ func (s *Session) end(kind shield.NoticeKind, cause, reason string, now time.Tim
 	if s.over {
 		return shield.Notice{}, false
 	}
+	reason = strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
 	n := shield.Notice{Kind: kind, Client: s.Ref(), Target: s.binding.Target, Reason: reason}
 	s.over = true
 	s.binding.Target, s.binding.Player = shield.Handle{}, ""

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 	"shield/runtime/shield"
+	"shield/runtime/wire"
 )
 
 var (
@@ -36,8 +37,8 @@ func TestOpen(t *testing.T) {
 	if got, want := s.Binding(), (Binding{Target: auth, Profile: profile}); got != want {
 		t.Errorf("Binding() = %+v, want %+v", got, want)
 	}
-	if s.State() != shield.SessionNew || s.Bound() || s.Over() {
-		t.Errorf("a new session is %s, bound %v, over %v", s.State(), s.Bound(), s.Over())
+	if s.State() != shield.SessionNew || s.Over() {
+		t.Errorf("a new session is %s, over %v", s.State(), s.Over())
 	}
 }
 
@@ -58,6 +59,8 @@ func TestBind(t *testing.T) {
 		{"the largest epoch is no wildcard", func(*Session) {}, 0xFFFFFFFF, first, "ada", shield.RPCEpochExpired, 0},
 		{"no target", func(*Session) {}, 0, shield.Handle{}, "ada", shield.InvalidTarget, 0},
 		{"no player", func(*Session) {}, 0, first, "", shield.InvalidTarget, 0},
+		{"a player id too long to travel", func(*Session) {}, 0, first, strings.Repeat("x", 1025), shield.InvalidTarget, 0},
+		{"the longest player id", func(*Session) {}, 0, first, strings.Repeat("x", 1024), "", 1},
 		{"after a kick", func(s *Session) { s.Kick("", t0) }, 1, first, "ada", shield.SessionClosed, 1},
 		{"after a drop", func(s *Session) { s.Drop("closed", t0) }, 0, first, "ada", shield.SessionClosed, 1},
 	} {
@@ -69,6 +72,9 @@ func TestBind(t *testing.T) {
 		}
 		if err != nil {
 			continue
+		}
+		if got, err := wire.DecodeNotice(wire.AppendNotice(nil, &n)); err != nil || *got != n {
+			t.Errorf("%s: the notice arrives on another node as %+v, %v", tt.name, got, err)
 		}
 		want := shield.Notice{Kind: shield.NoticeBound, Target: tt.target,
 			Client: shield.ClientRef{Gateway: "n1:main", Session: "s-1", Epoch: tt.epoch, Player: tt.player, Profile: profile}}
@@ -149,6 +155,19 @@ func TestWindows(t *testing.T) {
 			t.Errorf("Drop = %+v, %v", n, ok)
 		}
 	})
+}
+
+func TestALongReasonIsCutAsItIsBetweenNodes(t *testing.T) {
+	s := opened()
+	mustBind(t, s, 0, first, "ada")
+	n, _ := s.Kick(strings.Repeat("ü", 300), t0)
+	if want := strings.Repeat("ü", 256); n.Reason != want {
+		t.Errorf("a reason of 600 bytes became %q", n.Reason)
+	}
+	n, _ = opened().Kick("x"+strings.Repeat("ü", 300), t0)
+	if got, err := wire.DecodeNotice(wire.AppendNotice(nil, &n)); err != nil || *got != n || n.Reason != "x"+strings.Repeat("ü", 255) {
+		t.Errorf("the notice %+v arrives on another node as %+v, %v", n, got, err)
+	}
 }
 
 func TestCheckPushOrder(t *testing.T) {

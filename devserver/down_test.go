@@ -18,13 +18,15 @@ func withService(name string) string {
 	return strings.Replace(fmt.Sprintf(projectYAML, 0), "services:\n", "services:\n  - { name: "+name+", script: "+name+".lua }\n", 1)
 }
 
-func logHas(s *Server, part string) bool {
+func logHas(s *Server, part string) bool { return logCount(s, part) > 0 }
+
+func logCount(s *Server, part string) (lines int) {
 	for _, row := range allRows(s) {
 		if strings.Contains(row.Text, part) {
-			return true
+			lines++
 		}
 	}
-	return false
+	return lines
 }
 
 func answers(t *testing.T, c *client.Client, target, method string) bool {
@@ -57,7 +59,7 @@ func TestAFailedServiceComesBackWhenItsScriptIsMended(t *testing.T) {
 	s, c := serve(t, dir, 2)
 	write(t, dir, "ee.lua", "error('boom at load')\n")
 	write(t, dir, "shield.yaml", withService("ee"))
-	eventually(t, "ee fails", func() bool { return logHas(s, "failed for good") })
+	eventually(t, "ee fails on both nodes", func() bool { return logCount(s, "failed for good") == 2 })
 	if logHas(s, "shield.yaml: ee started") {
 		t.Error("the log says that ee was started")
 	}

@@ -174,6 +174,10 @@ func (m *member) end(as string, how func(*node.Node) error) error {
 
 // again starts a new node on the old address. The old one has ended.
 func (m *member) again(ctx context.Context) error {
+	// A change of the files waits: one that came between would pass over a node
+	// that does not run yet, and the node would keep what was before.
+	m.server.reload.round.Lock()
+	defer m.server.reload.round.Unlock()
 	m.mu.Lock()
 	if m.alive {
 		m.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"path/filepath"
 	"time"
@@ -23,7 +24,10 @@ import (
 // New builds a node and binds its gateways; nothing runs yet. It owns cfg.Conn
 // from here on, also when it fails. Stop frees a node that never started.
 func New(cfg Config) (_ *Node, err error) {
-	n := &Node{cfg: cfg, id: cfg.Project.Cluster.NodeID, epoch: 1, log: cfg.Log}
+	n := &Node{cfg: cfg, id: cfg.Project.Cluster.NodeID, log: cfg.Log, born: time.Now()}
+	if n.log == nil {
+		n.log = slog.New(slog.DiscardHandler)
+	}
 	if n.cfg.Listen == nil {
 		n.cfg.Listen = net.Listen
 	}
@@ -81,7 +85,6 @@ func (n *Node) buildCluster() error {
 	if n.cluster, err = cluster.New(cfg); err != nil {
 		return errors.Join(err, tr.Close())
 	}
-	n.epoch = epoch
 	return nil
 }
 
@@ -90,7 +93,7 @@ func (n *Node) buildServices() error {
 	p := n.cfg.Project
 	cfg := service.Config{
 		Node:  n.id,
-		Epoch: n.epoch,
+		Epoch: n.Epoch(),
 		Lua: luavm.Config{
 			Files:      n.cfg.Files,
 			ModulePath: p.Lua.ModulePath,
@@ -115,12 +118,12 @@ func (n *Node) buildServices() error {
 	if n.cluster != nil { // a nil *Cluster in an interface would not be nil
 		cfg.Remote = n.cluster
 	}
-	var err error
-	if n.services, err = service.New(cfg); err != nil {
+	services, err := service.New(cfg)
+	if err != nil {
 		return err
 	}
-	n.services.SetClockOffset(n.ClockShift())
-	n.inbound.Store(n.services)
+	n.services.Store(services)
+	services.SetClockOffset(n.ClockShift()) // it may have been set while there were none
 	return nil
 }
 

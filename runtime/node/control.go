@@ -29,8 +29,8 @@ func (n *Node) ClockShift() time.Duration { return time.Duration(n.shift.Load())
 // Timers and deadlines never move.
 func (n *Node) SetClockShift(d time.Duration) {
 	n.shift.Store(int64(d))
-	if n.services != nil {
-		n.services.SetClockOffset(d)
+	if s := n.Runtime(); s != nil {
+		s.SetClockOffset(d)
 	}
 }
 
@@ -55,7 +55,7 @@ func (n *Node) SetRoutes(t *shield.RPCTable) error {
 // Respec makes the services of p this node's: only those that differ start
 // afresh.
 func (n *Node) Respec(ctx context.Context, p *config.Config) (service.Respecced, error) {
-	d, err := n.services.Respec(ctx, append(slices.Clone(n.cfg.Services), specsOf(p, n.id)...))
+	d, err := n.Runtime().Respec(ctx, append(slices.Clone(n.cfg.Services), specsOf(p, n.id)...))
 	n.changed(PartServices)
 	return d, err
 }
@@ -79,7 +79,7 @@ func (n *Node) CheckHandlers(routes []config.Route) error {
 		of, ok := methods[r.Service]
 		if !ok {
 			var err error
-			if of, err = n.services.ModuleMethods(r.Service); err != nil {
+			if of, err = n.Runtime().ModuleMethods(r.Service); err != nil {
 				return fmt.Errorf("look for the handlers of rpc.yaml in %s: %w", scripts[r.Service], err)
 			}
 			methods[r.Service] = of

@@ -24,7 +24,7 @@ func (e edge) here(h shield.Handle) bool { return h.Node == e.n.id }
 // ResolveAuth finds the service that a gateway's new sessions start with: on
 // this node, else on any that publishes it.
 func (e edge) ResolveAuth(name shield.Name) (shield.Handle, error) {
-	if h, ok := e.n.services.Lookup(name); ok {
+	if h, ok := e.n.Runtime().Lookup(name); ok {
 		return h, nil
 	}
 	if e.n.cluster != nil {
@@ -38,7 +38,7 @@ func (e edge) ResolveAuth(name shield.Name) (shield.Handle, error) {
 // Ingress takes a client's frame to its target.
 func (e edge) Ingress(in *shield.Ingress) error {
 	if e.here(in.Target) {
-		return e.n.services.Ingress(in)
+		return e.n.Runtime().Ingress(in)
 	}
 	return e.frame(in.Target.Node, wire.KindIngress, wire.AppendIngress(nil, in))
 }
@@ -47,7 +47,7 @@ func (e edge) Ingress(in *shield.Ingress) error {
 // is told to a node that is out of reach when it is back.
 func (e edge) Notice(nt *shield.Notice) error {
 	if e.here(nt.Target) {
-		return e.n.services.Notice(nt)
+		return e.n.Runtime().Notice(nt)
 	}
 	node, body := nt.Target.Node, wire.AppendNotice(nil, nt)
 	if nt.Kind == shield.NoticeUnbound || nt.Kind == shield.NoticeDisconnected {
@@ -124,7 +124,7 @@ func (e edge) Bind(ref shield.ClientRef, target shield.Handle, player string, ti
 	}
 	w := &bindWaiter{done: done}
 	id, err := e.n.cluster.Call(&shield.Envelope{
-		Source: shield.Handle{Node: e.n.id, Epoch: e.n.epoch},
+		Source: shield.Handle{Node: e.n.id, Epoch: e.n.Epoch()},
 		Target: shield.Handle{Node: ref.Gateway.Node()},
 		Method: methodBind, Args: value.Append(nil, &args), Timeout: timeout,
 	}, w)
@@ -190,7 +190,7 @@ func errNoGateway(ref shield.ClientRef) error {
 // Deliver takes an envelope from another node to a service, or to this node
 // itself.
 func (e edge) Deliver(env *shield.Envelope, reply shield.Replier) {
-	services := e.n.inbound.Load()
+	services := e.n.Runtime()
 	if services != nil && env.Target.ID != 0 {
 		services.Deliver(env, reply)
 		return
@@ -235,7 +235,7 @@ func (e edge) bindFrom(env *shield.Envelope) ([]byte, error) {
 
 // Frame takes session traffic from another node.
 func (e edge) Frame(from shield.NodeID, _ shield.NodeEpoch, kind wire.Kind, body []byte) {
-	if e.n.inbound.Load() == nil {
+	if e.n.Runtime() == nil {
 		e.n.count.refusedFrames.Add(1)
 		return
 	}
@@ -278,7 +278,7 @@ func (e edge) noticeFrom(from shield.NodeID, body []byte) error {
 	if nt.Kind != shield.NoticeBound && nt.Client.Epoch > 0 && !known {
 		return nil // its target has heard of the end already, from onMember
 	}
-	err = e.n.services.Notice(nt)
+	err = e.n.Runtime().Notice(nt)
 	if nt.Kind == shield.NoticeBound && gone(err) {
 		e.n.guests.forget(from, nt.Client.Session)
 		return e.closeAt(from, nt.Client, shield.CodeOf(err))
@@ -304,7 +304,7 @@ func (e edge) ingressFrom(from shield.NodeID, body []byte) error {
 	if err != nil {
 		return err
 	}
-	err = e.n.services.Ingress(in)
+	err = e.n.Runtime().Ingress(in)
 	if gone(err) {
 		return e.closeAt(from, in.Client, shield.CodeOf(err))
 	}

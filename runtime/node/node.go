@@ -64,10 +64,9 @@ const (
 type Node struct {
 	cfg      Config
 	id       shield.NodeID
-	epoch    shield.NodeEpoch
 	log      *slog.Logger
-	services *service.Runtime
-	cluster  *cluster.Cluster // nil without one
+	services atomic.Pointer[service.Runtime] // nil until the cluster has given the epoch
+	cluster  *cluster.Cluster                // nil without one
 	gateways []*gateway.Gateway
 	guests   guests
 	waiting  waiting
@@ -78,10 +77,6 @@ type Node struct {
 	count    counters
 	callRate atomic.Uint64 // calls a second, as the bits of a float64
 	watching bool          // of tellPeers
-
-	// inbound is services for what arrives from other nodes, which may be before
-	// they run.
-	inbound atomic.Pointer[service.Runtime]
 
 	info     sync.WaitGroup // the goroutine that tells peers about this node
 	stopInfo context.CancelFunc
@@ -107,10 +102,16 @@ type counters struct {
 func (n *Node) ID() shield.NodeID { return n.id }
 
 // Epoch is this node's epoch, final after Start.
-func (n *Node) Epoch() shield.NodeEpoch { return n.epoch }
+func (n *Node) Epoch() shield.NodeEpoch {
+	if n.cluster == nil {
+		return 1
+	}
+	return n.cluster.Epoch()
+}
 
-// Runtime gives the services of this node to what reloads and inspects them.
-func (n *Node) Runtime() *service.Runtime { return n.services }
+// Runtime gives the services of this node to what reloads and inspects them; nil
+// before Start.
+func (n *Node) Runtime() *service.Runtime { return n.services.Load() }
 
 // Failed is closed when the node can't go on: a peer refused it as a duplicate.
 // Err then says why. It is nil without a cluster.
@@ -155,17 +156,15 @@ func (n *Node) Start(ctx context.Context) error {
 }
 
 func (n *Node) start(ctx context.Context) error {
-	n.born = time.Now()
 	if n.cluster != nil {
 		if err := n.cluster.Start(ctx); err != nil {
 			return fmt.Errorf("join the cluster: %w", err)
 		}
-		n.epoch = n.cluster.Epoch()
 	}
 	if err := n.buildServices(); err != nil {
 		return err
 	}
-	if err := n.services.Start(ctx, append(slices.Clone(n.cfg.Services), specsOf(n.cfg.Project, n.id)...)); err != nil {
+	if err := n.Runtime().Start(ctx, append(slices.Clone(n.cfg.Services), specsOf(n.cfg.Project, n.id)...)); err != nil {
 		return fmt.Errorf("start the services: %w", err)
 	}
 	if err := n.CheckHandlers(n.cfg.Project.RPC); err != nil {
@@ -186,7 +185,7 @@ func (n *Node) start(ctx context.Context) error {
 // Drain leaves routing first, then stops taking clients and lets the services
 // finish (on_shutdown), as long as ctx lasts. The node goes on answering what is
 // addressed by handle until Stop.
-func (n *Node) Drain(ctx context.Context) error {
+func (n *Node) Drain(ctx context.Context) (err error) {
 	n.setIntent(shield.Draining)
 	if n.cluster != nil {
 		n.cluster.Drain()
@@ -195,7 +194,9 @@ func (n *Node) Drain(ctx context.Context) error {
 		g.Drain()
 	}
 	n.log.Info("draining: services finish what they do", "service", "node", "event", "drain")
-	err := n.services.Drain(ctx)
+	if s := n.Runtime(); s != nil {
+		err = s.Drain(ctx)
+	}
 	n.changed(PartNodes)
 	return err
 }
@@ -241,8 +242,8 @@ func (n *Node) stop(ctx context.Context) error {
 		errs = append(errs, g.Close(polite))
 	}
 	cancel()
-	if n.services != nil {
-		errs = append(errs, n.services.Stop(ctx))
+	if s := n.Runtime(); s != nil {
+		errs = append(errs, s.Stop(ctx))
 	}
 	if n.cluster != nil {
 		errs = append(errs, n.cluster.Close(ctx))
@@ -299,7 +300,7 @@ const tellEvery = time.Second
 func (n *Node) tellPeers(ctx context.Context) {
 	t := n.infoTick
 	defer t.Stop()
-	at, total := time.Now(), n.services.Counters().Calls
+	at, total := time.Now(), n.Runtime().Counters().Calls
 	for {
 		n.watchCalls()
 		if n.cluster != nil {
@@ -310,7 +311,7 @@ func (n *Node) tellPeers(ctx context.Context) {
 			return
 		case <-t.C:
 		}
-		now, calls := time.Now(), n.services.Counters().Calls
+		now, calls := time.Now(), n.Runtime().Counters().Calls
 		n.callRate.Store(math.Float64bits(float64(calls-total) / now.Sub(at).Seconds()))
 		at, total = now, calls
 	}
@@ -324,9 +325,9 @@ func (n *Node) watchCalls() {
 	}
 	n.watching = want
 	if want {
-		n.services.OnCall(n.cfg.Call)
+		n.Runtime().OnCall(n.cfg.Call)
 	} else {
-		n.services.OnCall(nil)
+		n.Runtime().OnCall(nil)
 	}
 }
 
@@ -352,7 +353,7 @@ func (n *Node) lost(ev cluster.Event) {
 		g.NodeGone(ev.Node, ev.Epoch, shield.NodeOffline)
 	}
 	for _, nt := range n.guests.leave(ev.Node, ev.Time, string(shield.NodeOffline)) {
-		if err := n.services.Notice(nt); err != nil {
+		if err := n.Runtime().Notice(nt); err != nil {
 			n.log.Debug("notice not delivered", "service", "node", "session", string(nt.Client.Session), "err", err)
 		}
 		if err := (edge{n}).closeAt(ev.Node, nt.Client, shield.NodeOffline); err != nil {

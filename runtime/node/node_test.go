@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"shield/runtime/config"
+	"shield/runtime/node"
 	"shield/runtime/shield"
 )
 
@@ -167,4 +169,56 @@ func TestStopAtAnyMomentOfAStart(t *testing.T) {
 			time.Sleep(time.Duration(rand.IntN(20_000)) * time.Microsecond)
 		})
 	}
+}
+
+// Whoever embeds a node may ask it for its rows from the first moment on, and
+// need not log.
+func TestANodeAnswersAtAnyMomentOfItsStart(t *testing.T) {
+	c := loadProject(t, 2)
+	ask := func(n *node.Node) {
+		n.Nodes()
+		n.Routes()
+		n.Services()
+		n.Sessions()
+		n.Totals()
+		n.Gateways()
+		n.SetClockShift(time.Hour)
+		n.SetClockShift(0)
+		n.Epoch()
+	}
+	t.Run("alone", func(t *testing.T) {
+		n, err := node.New(node.Config{Project: config.Default()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask(n)
+		if err := n.Drain(t.Context()); err != nil {
+			t.Errorf("Drain before Start: %v", err)
+		}
+		if err := n.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ask(n)
+		if err := n.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		ask(n)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, c)
+		defer w.stop()
+		n := w.make(1, 2)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for range 200 {
+				ask(n)
+				time.Sleep(100 * time.Microsecond) // virtual
+			}
+		}()
+		if err := n.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		<-done
+	})
 }

@@ -14,7 +14,7 @@ import (
 func (n *Node) Nodes() []shield.NodeRow {
 	if n.cluster == nil {
 		return []shield.NodeRow{n.own(shield.NodeRow{
-			Node: n.id, State: shield.Online, Epoch: n.epoch, Self: true,
+			Node: n.id, State: shield.Online, Epoch: n.Epoch(), Self: true,
 		})}
 	}
 	rows := n.cluster.Nodes()
@@ -34,15 +34,16 @@ func (n *Node) own(row shield.NodeRow) shield.NodeRow {
 	row.Services = s.Services
 	row.Sessions = s.Sessions
 	row.CallsPerSecond = s.CallsPerSecond
-	if !n.born.IsZero() {
-		row.Uptime = time.Since(n.born).Milliseconds()
-	}
+	row.Uptime = time.Since(n.born).Milliseconds()
 	return row
 }
 
 // summary is what peers' tools shall see of this node.
 func (n *Node) summary() cluster.Info {
-	i := cluster.Info{Gateways: []string{}, Services: n.services.Count(), CallsPerSecond: math.Float64frombits(n.callRate.Load())}
+	i := cluster.Info{Gateways: []string{}, CallsPerSecond: math.Float64frombits(n.callRate.Load())}
+	if s := n.Runtime(); s != nil {
+		i.Services = s.Count()
+	}
 	for _, g := range n.gateways {
 		i.Gateways = append(i.Gateways, g.Addrs()...)
 		i.Sessions += g.Count()
@@ -55,7 +56,11 @@ func (n *Node) Routes() []shield.RouteRow {
 	if n.cluster != nil {
 		return n.cluster.Routes()
 	}
-	names, version := n.services.Names()
+	s := n.Runtime()
+	if s == nil {
+		return []shield.RouteRow{}
+	}
+	names, version := s.Names()
 	rows := make([]shield.RouteRow, 0, len(names))
 	for _, p := range names {
 		rows = append(rows, shield.RouteRow{Node: n.id, Name: p.Name, Service: p.Handle.ID, Version: shield.RoutesVersion(version)})
@@ -66,7 +71,7 @@ func (n *Node) Routes() []shield.RouteRow {
 // nameOf finds a name that h is published under.
 func (n *Node) nameOf(h shield.Handle) (shield.Name, bool) {
 	if h.Node == n.id {
-		return n.services.NameOf(h)
+		return n.Runtime().NameOf(h)
 	}
 	for _, r := range n.Routes() {
 		if r.Node == h.Node && r.Service == h.ID {
@@ -78,7 +83,11 @@ func (n *Node) nameOf(h shield.Handle) (shield.Name, bool) {
 
 // Services lists this node's services with the sessions bound to each.
 func (n *Node) Services() []shield.ServiceRow {
-	rows := n.services.Services()
+	s := n.Runtime()
+	if s == nil {
+		return []shield.ServiceRow{}
+	}
+	rows := s.Services()
 	bound := map[shield.ServiceID]int{}
 	for _, g := range n.gateways {
 		g.CountTargets(func(h shield.Handle) {
@@ -142,7 +151,11 @@ func (n *Node) Gateways() []Gateway {
 // Totals counts everything of this node that has no row: its services, what
 // the cluster dropped, and what got lost on the way to sessions.
 func (n *Node) Totals() map[string]int64 {
-	all := totals(n.services.Counters())
+	var services service.Counters
+	if s := n.Runtime(); s != nil {
+		services = s.Counters()
+	}
+	all := totals(services)
 	if n.cluster != nil {
 		for k, v := range n.cluster.Drops() {
 			all["cluster_"+k] = v

@@ -1,7 +1,6 @@
 package luavm
 
 import (
-	"strconv"
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
@@ -24,17 +23,6 @@ func baseLib() Lib {
 	}
 }
 
-func baseAssert(L *lua.LState) int {
-	if lua.LVAsBool(L.CheckAny(1)) {
-		return L.GetTop()
-	}
-	if L.GetTop() < 2 {
-		L.RaiseError("assertion failed!")
-	}
-	L.Error(L.Get(2), 0)
-	return 0
-}
-
 // baseCollect answers with estimates: a collection of the whole process is not
 // a script's to start.
 func baseCollect(L *lua.LState) int {
@@ -53,28 +41,6 @@ func baseCollect(L *lua.LState) int {
 		L.ArgError(1, "invalid option '"+clip(opt, 40)+"'")
 	}
 	return 1
-}
-
-func baseError(L *lua.LState) int {
-	v := L.Get(1)
-	level := L.OptInt(2, 1)
-	if s, ok := v.(lua.LString); ok && level > 0 {
-		v = lua.LString(whereLevel(L, level)) + s
-	}
-	L.Error(v, 0)
-	return 0
-}
-
-// whereLevel gives "file:line: " of the function at a level, or "".
-func whereLevel(L *lua.LState, level int) string {
-	dbg, ok := L.GetStack(level)
-	if !ok {
-		return ""
-	}
-	if _, err := L.GetInfo("Sl", dbg, lua.LNil); err != nil || dbg.Source == "" {
-		return ""
-	}
-	return dbg.Source + ":" + strconv.Itoa(dbg.CurrentLine) + ": "
 }
 
 // functionAt gives the Lua function at a level of the stack, or nil.
@@ -207,61 +173,6 @@ func baseNext(L *lua.LState) int {
 	return 2
 }
 
-func callable(L *lua.LState, v lua.LValue) bool {
-	return v.Type() == lua.LTFunction || L.GetMetaField(v, "__call").Type() == lua.LTFunction
-}
-
-func basePcall(L *lua.LState) int {
-	v := L.CheckAny(1)
-	if !callable(L, v) {
-		L.Push(lua.LFalse)
-		L.Push(lua.LString("attempt to call a " + v.Type().String() + " value"))
-		return 2
-	}
-	if api := protect(L, L.GetTop()-1, lua.MultRet); api != nil {
-		L.Push(lua.LFalse)
-		L.Push(api.Object)
-		return 2
-	}
-	L.Insert(lua.LTrue, 1)
-	return L.GetTop()
-}
-
-// baseXpcall runs the handler after the stack is unwound, because a handler
-// given to PCall leaves upvalues open; what debug.traceback says inside it is
-// the place where the error was thrown all the same.
-func baseXpcall(L *lua.LState) int {
-	fn, handler := L.CheckAny(1), L.CheckAny(2)
-	n := L.GetTop() - 2
-	L.Remove(2)
-	if !callable(L, fn) {
-		L.SetTop(0)
-		return handled(L, handler, &lua.ApiError{Object: lua.LString("attempt to call a " + fn.Type().String() + " value")})
-	}
-	if api := protect(L, n, lua.MultRet); api != nil {
-		return handled(L, handler, api)
-	}
-	L.Insert(lua.LTrue, 1)
-	return L.GetTop()
-}
-
-func handled(L *lua.LState, handler lua.LValue, api *lua.ApiError) int {
-	th := VMOf(L).cur
-	before := th.thrown
-	th.thrown = tidyTrace(api.StackTrace, th.entry())
-	L.Push(handler)
-	L.Push(api.Object)
-	failed := protect(L, 1, lua.MultRet)
-	th.thrown = before
-	if failed != nil {
-		L.Push(lua.LFalse)
-		L.Push(failed.Object)
-		return 2
-	}
-	L.Insert(lua.LFalse, 1)
-	return L.GetTop()
-}
-
 // maxLine is how much of one print is kept.
 const maxLine = 64 << 10
 
@@ -374,69 +285,6 @@ func baseType(L *lua.LState) int {
 	return 1
 }
 
-func baseTonumber(L *lua.LState) int {
-	v := L.CheckAny(1)
-	if L.Get(2) != lua.LNil {
-		base := L.CheckInt(2)
-		if base < 2 || base > 36 {
-			L.ArgError(2, "base out of range")
-		}
-		L.Push(parseBase(L.CheckString(1), base))
-		return 1
-	}
-	switch v := v.(type) {
-	case lua.LNumber:
-		L.Push(v)
-	case lua.LString:
-		L.Push(parseNumber(string(v)))
-	default:
-		L.Push(lua.LNil)
-	}
-	return 1
-}
-
-const space = " \t\n\r\v\f"
-
-// parseNumber reads what Lua's own grammar takes for a number.
-func parseNumber(s string) lua.LValue {
-	s = strings.Trim(s, space)
-	body := strings.TrimLeft(s, "+-")
-	if len(s)-len(body) > 1 || body == "" {
-		return lua.LNil
-	}
-	if len(body) > 2 && (body[:2] == "0x" || body[:2] == "0X") {
-		return parseBase(s, 16)
-	}
-	if strings.Trim(body, "0123456789.eE+-") != "" {
-		return lua.LNil // ParseFloat also takes inf, nan, 1_0 and 0x1p4
-	}
-	f, err := strconv.ParseFloat(s, 64)
-	if err != nil && !strings.Contains(err.Error(), "range") {
-		return lua.LNil
-	}
-	return lua.LNumber(f)
-}
-
-func parseBase(s string, base int) lua.LValue {
-	s = strings.Trim(s, space)
-	negative := strings.HasPrefix(s, "-")
-	s = strings.TrimPrefix(strings.TrimPrefix(s, "-"), "+")
-	if base == 16 && len(s) > 2 && (s[:2] == "0x" || s[:2] == "0X") {
-		s = s[2:]
-	}
-	if strings.ContainsAny(s, "_+-") {
-		return lua.LNil
-	}
-	n, err := strconv.ParseUint(s, base, 64)
-	if err != nil {
-		return lua.LNil
-	}
-	if negative {
-		return -lua.LNumber(n)
-	}
-	return lua.LNumber(n)
-}
-
 // unpack refuses what no stack can take before it fills one.
 func unpack(L *lua.LState) int {
 	t := L.CheckTable(1)
@@ -456,67 +304,4 @@ func unpack(L *lua.LState) int {
 			return int(j-i) + 1
 		}
 	}
-}
-
-func baseLoad(L *lua.LState) int {
-	if _, ok := L.Get(1).(lua.LString); ok {
-		return baseLoadstring(L)
-	}
-	fn := L.CheckFunction(1)
-	var src strings.Builder
-	for {
-		L.Push(fn)
-		L.Call(0, 1)
-		piece := L.Get(-1)
-		L.Pop(1)
-		if piece == lua.LNil || piece == lua.LString("") {
-			break
-		}
-		s, ok := piece.(lua.LString)
-		if !ok {
-			L.RaiseError("load: the reader function must return a string")
-		}
-		src.WriteString(string(s))
-		if src.Len() > maxLoad {
-			break // loadChunk says why
-		}
-	}
-	return loadChunk(L, src.String(), "=(load)")
-}
-
-func baseLoadstring(L *lua.LState) int {
-	src := L.CheckString(1)
-	line, _, _ := strings.Cut(src, "\n")
-	return loadChunk(L, src, "="+`[string "`+clip(line, 40)+`"]`)
-}
-
-// maxLoad is the longest source that a running script may have compiled: the
-// compiler can't be interrupted, and takes a hundred times the memory.
-const maxLoad = 512 << 10
-
-// loadChunk compiles source into a function of the caller's globals, or of the
-// environment in argument 4.
-func loadChunk(L *lua.LState, src, name string) int {
-	name = L.OptString(2, name)
-	if len(src) > maxLoad {
-		L.RaiseError("load: the source is longer than %d bytes; keep data in another form", maxLoad)
-	}
-	if strings.HasPrefix(src, "\x1b") {
-		L.Push(lua.LNil)
-		L.Push(lua.LString("load: binary chunks are not taken"))
-		return 2
-	}
-	code, err := compile(strings.TrimLeft(name, "=@"), src)
-	if err != nil {
-		L.Push(lua.LNil)
-		L.Push(lua.LString(err.Error()))
-		return 2
-	}
-	fn := VMOf(L).closure(code.Proto)
-	if env, ok := L.Get(4).(*lua.LTable); ok {
-		checkWrite(L, env)
-		fn.Env = env
-	}
-	L.Push(fn)
-	return 1
 }

@@ -216,8 +216,7 @@ func (k *worker) body() {
 	n := len(k.pass)
 	clear(k.pass)
 	k.pass, k.err = k.pass[:0], nil
-	if err := L.PCall(n, lua.MultRet, nil); err != nil {
-		k.err = err.(*lua.ApiError)
+	if k.err = pcall(L, n, lua.MultRet); k.err != nil {
 		return
 	}
 	for i := 1; i <= L.GetTop(); i++ {
@@ -324,7 +323,7 @@ func yield(L *lua.LState) int {
 	}
 	k.park(L)
 	if <-k.in == orderEnd {
-		runtime.Goexit() // no Lua runs any more; PCall's deferred calls touch only this stack
+		runtime.Goexit() // no Lua runs any more; pcall's deferred calls touch only this stack
 	}
 	k.unpark(L)
 	n := len(k.pass)

@@ -139,6 +139,7 @@ func compileChunk(path, src string, chunk []ast.Stmt) (proto *lua.FunctionProto,
 	if err != nil {
 		return nil, &ScriptError{File: path, Message: err.Error(), Err: err}
 	}
+	mendLocals(proto, chunk)
 	return proto, nil
 }
 

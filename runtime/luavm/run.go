@@ -134,11 +134,9 @@ func (vm *VM) Run(h *Hand, c Call) ([]lua.LValue, *RunError) {
 	for _, v := range c.Args {
 		L.Push(v)
 	}
-	// Never with a Handler: gopher-lua would leave upvalues open
-	// (hasErrorFunc), and they would read as another function's values later.
-	err := L.PCall(len(c.Args), lua.MultRet, nil)
-	if err != nil || t.failure != nil {
-		failure := t.fail(L, err)
+	api := pcall(L, len(c.Args), lua.MultRet)
+	if api != nil || t.failure != nil {
+		failure := t.fail(L, api)
 		vm.end(h)
 		return nil, failure
 	}
@@ -196,12 +194,11 @@ func (vm *VM) end(h *Hand) {
 	L.G, L.Env = vm.world.libs.idle, vm.world.libs.idle.Global
 }
 
-// fail makes a RunError of what PCall returned, or of the abort it followed.
-func (t *turn) fail(L *lua.LState, err error) *RunError {
+// fail makes a RunError of what pcall returned, or of the abort it followed.
+func (t *turn) fail(L *lua.LState, api *lua.ApiError) *RunError {
 	if t.failure != nil {
 		return t.failure
 	}
-	api := err.(*lua.ApiError) // all that PCall returns
 	e := newRunError(api, t.entry())
 	if t.inner.value != nil && t.inner.value == api.Object {
 		e.Traceback = "stack traceback:\n" + traceBody(t.inner.trace) + "\n" + traceBody(e.Traceback)
@@ -213,7 +210,7 @@ func (t *turn) fail(L *lua.LState, err error) *RunError {
 	if fn := L.GetMetaField(api.Object, "__tostring"); fn.Type() == lua.LTFunction {
 		L.Push(fn) // the script's own words for an error that is an object
 		L.Push(api.Object)
-		if L.PCall(1, 1, nil) == nil && lua.LVCanConvToString(L.Get(-1)) {
+		if pcall(L, 1, 1) == nil && lua.LVCanConvToString(L.Get(-1)) {
 			e.Message = L.Get(-1).String()
 			e.locate()
 		}

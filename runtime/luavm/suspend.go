@@ -75,7 +75,7 @@ func PCall(L *lua.LState, nargs, nret int) *RunError {
 	return newRunError(api, "function")
 }
 
-// protect is the only way our code calls PCall below a turn. An aborted turn
+// protect is the only way our code calls pcall below a turn. An aborted turn
 // goes on unwinding, and so does a Go panic: gopher-lua's own pcall would
 // swallow it and leave upvalues of the frames it skipped wrong.
 func protect(L *lua.LState, nargs, nret int) *lua.ApiError {
@@ -86,12 +86,11 @@ func protect(L *lua.LState, nargs, nret int) *lua.ApiError {
 	open := openUpvalues(L)
 	outside := *open
 	*open = nil
-	err := L.PCall(nargs, nret, nil)
+	api := pcall(L, nargs, nret)
 	*open = outside
-	if err == nil {
+	if api == nil {
 		return nil
 	}
-	api := err.(*lua.ApiError)
 	if th := VMOf(L).cur; th != nil && th.turn.failure != nil {
 		panic(api)
 	}

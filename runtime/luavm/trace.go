@@ -63,6 +63,9 @@ func stackLines(L *lua.LState, entry string) (lines []string) {
 		if dbg.Source != "" {
 			place = fmt.Sprintf("%s:%d", dbg.Source, dbg.CurrentLine)
 		}
+		if dbg.Source == "" && strings.HasPrefix(name, "function (") {
+			continue
+		}
 		if f.TailCall > 0 && !f.Fn.IsG {
 			name += " (after tail calls)"
 		}
@@ -77,8 +80,8 @@ func tidyTrace(trace, entry string) string {
 	lines := strings.Split(strings.TrimRight(trace, "\n"), "\n")
 	kept := lines[:0]
 	for _, line := range lines {
-		if line == "\t[G]: ?" {
-			continue
+		if line == "\t[G]: ?" || line == "\t[G]: in function (anonymous)" {
+			continue // a Go function without a name tells nobody anything
 		}
 		if strings.HasSuffix(line, " in main chunk") {
 			line = strings.TrimSuffix(line, "main chunk") + entry

@@ -219,8 +219,8 @@ func (s *Service) finish() {
 	urgent := s.urgent
 	s.urgent, s.box, s.spare = nil, ring{}, nil
 	s.mu.Unlock()
-	for _, v := range urgent {
-		v.done <- false
+	for _, do := range urgent {
+		do(nil)
 	}
 	if begun := s.start.begun; begun != nil { // it ended before on_init had begun
 		s.start.begun = nil
@@ -280,14 +280,15 @@ func (s *Service) succeed() {
 			s.setFate(shield.Failed)
 			return
 		}
+		r.count.callsOfEnded.Add(s.count.calls.Load())
 		r.reg.remove(s)
 		if s.start.static && s.inited && !s.ending.stop && !r.stopping.Load() {
 			s.log(slog.LevelInfo, "ended: "+s.ending.reason+"; its restart policy leaves it at that", slog.String("event", "state"))
 		}
 		return
 	}
-	s.mu.Lock()
 	st := s.start
+	s.mu.Lock()
 	st.begun, st.next = s.start.next, nil
 	s.start.next = nil
 	s.mu.Unlock()
@@ -307,8 +308,9 @@ func (s *Service) succeed() {
 	}
 	s.setFate(shield.Restarting)
 	s.log(slog.LevelWarn, "restarting in "+delay.String()+": "+s.ending.reason, slog.String("event", "restart"), slog.Int("retry", st.retries))
-	r.afterwards(delay, func() {
+	r.later(delay, func() {
 		r.count.restarts.Add(1)
+		r.count.callsOfEnded.Add(s.count.calls.Load())
 		n, err := r.create(s.spec, s.name, st, s)
 		if err != nil {
 			if err.Code != shield.RuntimeStopping {

@@ -67,6 +67,20 @@ func osIO() *IO {
 	return io
 }
 
+// LineWidth is how many columns results have just now, also while a window
+// changes its size; 0 where nothing limits them.
+func (io *IO) LineWidth() int {
+	if !io.OutTTY {
+		return 0
+	}
+	if f, ok := io.Out.(*os.File); ok {
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return w
+		}
+	}
+	return io.Width
+}
+
 // TakeSignals hands the interrupts to a verb that has its own idea of them: from
 // now on none of them cancels the context. None is lost on the way.
 func (io *IO) TakeSignals() <-chan os.Signal {

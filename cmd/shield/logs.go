@@ -39,7 +39,7 @@ func newLogs(io *IO) *cobra.Command {
 				req.Tail = -1
 			}
 			req.Node = shield.NodeID(node)
-			print := logs.Text(logs.Style{Color: io.ColorOut(), Columns: true, UTC: utc})
+			print := logs.Text(logs.Style{Color: io.ColorOut(), Columns: true, UTC: utc, Width: io.LineWidth})
 			if io.JSON {
 				print = logs.JSON
 			}

@@ -142,7 +142,7 @@ func (s *serving) logger(rows *control.Ring[shield.LogRow]) *logs.Log {
 		if format == "" {
 			format = s.project.Log.Format
 		}
-		print := logs.Text(logs.Style{Color: s.io.ColorOut(), Columns: s.mode == control.ModeDev, UTC: s.mode == control.ModeRun})
+		print := logs.Text(logs.Style{Color: s.io.ColorOut(), Columns: s.mode == control.ModeDev, UTC: s.mode == control.ModeRun, Width: s.io.LineWidth})
 		if format == "json" {
 			print = logs.JSON
 		}

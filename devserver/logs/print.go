@@ -31,6 +31,9 @@ type Style struct {
 	// Columns is false for a single node, whose id would only repeat itself.
 	Columns bool
 	UTC     bool
+	// Width is asked for the columns of the terminal before each line: windows
+	// change their size. Nil, or what gives 0, breaks no line.
+	Width func() int
 }
 
 const (
@@ -51,7 +54,11 @@ func Text(st Style) Printer {
 
 // Line is what Text prints, with its newline.
 func Line(st Style, row *shield.LogRow) []byte {
-	var b bytes.Buffer
+	var out, b bytes.Buffer
+	width := 0
+	if st.Width != nil {
+		width = st.Width()
+	}
 	t := row.Time.Local()
 	if st.UTC {
 		t = row.Time.UTC()
@@ -75,19 +82,19 @@ func Line(st Style, row *shield.LogRow) []byte {
 	if row.Event == "" { // an event's sentence says it all; its fields are for programs
 		writeFields(&b, st, row.Fields)
 	}
-	b.WriteByte('\n')
-	writeBlock(&b, "    ", rest)
+	out.WriteString(wrap(b.String(), hang, width) + "\n")
+	writeBlock(&out, hang, rest, width)
 	for _, k := range sortedKeys(row.Fields) {
 		if v, ok := row.Fields[k].(string); ok && blocky(k, v) {
 			if k == detailKey {
-				writeBlock(&b, "    ", v)
+				writeBlock(&out, hang, v, width)
 			} else if row.Event == "" {
-				b.WriteString("    " + clean(k) + ":\n")
-				writeBlock(&b, "      ", v)
+				out.WriteString(hang + clean(k) + ":\n")
+				writeBlock(&out, hang+"  ", v, width)
 			}
 		}
 	}
-	return b.Bytes()
+	return out.Bytes()
 }
 
 // detailKey is the field of a traceback or a source line.
@@ -98,12 +105,17 @@ const detailKey = "detail"
 func blocky(k, v string) bool { return k == detailKey || strings.Contains(v, "\n") }
 
 // writeBlock writes lines, each indented.
-func writeBlock(b *bytes.Buffer, indent, text string) {
+func writeBlock(b *bytes.Buffer, indent, text string, width int) {
 	text = strings.TrimRight(text, "\n")
 	for text != "" {
 		var line string
 		line, text, _ = strings.Cut(text, "\n")
-		b.WriteString(indent + clean(line) + "\n")
+		line = clean(line)
+		if width > 0 { // a tab has a width that only the terminal knows
+			line = strings.ReplaceAll(line, "\t", "    ")
+		}
+		deeper := len(line) - len(strings.TrimLeft(line, " "))
+		b.WriteString(wrap(indent+line, indent+strings.Repeat(" ", min(deeper, 8)+2), width) + "\n")
 	}
 }
 

@@ -46,7 +46,7 @@ type wait struct {
 	killed  bool             // the service has ended: the handler must unwind
 	expired bool             // its deadline has passed
 	back    bool             // the handler goes on
-	cancel  func()           // of a call to another node: nobody waits for the reply any more
+	farID   uint64           // of a call to another node, by which it is cancelled; 0 = none
 
 	deadline   int64     // clock; 0 = none
 	in         *waitList // the one it is in
@@ -285,7 +285,7 @@ func (s *Service) newWait(k waitKind, deadline int64) *wait {
 func (s *Service) freeWait(w *wait) {
 	w.results = value.Payload{}
 	w.err, w.handle, w.ref = nil, shield.Handle{}, shield.ClientRef{}
-	w.killed, w.expired, w.back, w.cancel = false, false, false, nil
+	w.killed, w.expired, w.back, w.farID = false, false, false, 0
 	w.to, w.method, w.callee, w.turn, w.stack = Target{}, "", nil, nil, ""
 	w.far = shield.Handle{}
 	if len(s.spare) < keepWaits {

@@ -91,25 +91,28 @@ func (s *Service) Call(L *lua.LState, to Target, method string, args *value.Payl
 
 // callFar is the part of Call that crosses nodes.
 func (s *Service) callFar(L *lua.LState, w *wait, far shield.Handle, args *value.Payload, left int64) *shield.Error {
-	env := &shield.Envelope{Source: s.handle, Target: far, Method: w.method, Args: value.Bytes(args),
-		Timeout: time.Duration(left), Trace: s.trace()}
-	id, err := s.rt.cfg.Remote.Call(env, &farWait{w: w, gen: w.gen()})
+	f := &farCall{w: w, gen: w.gen(), env: shield.Envelope{Source: s.handle, Target: far, Method: w.method, Args: value.Bytes(args),
+		Timeout: time.Duration(left), Trace: s.trace()}}
+	id, err := s.rt.cfg.Remote.Call(&f.env, f)
 	if err != nil {
 		return shield.AsError(err, shield.NodeOffline)
 	}
-	w.cancel = func() { s.rt.cfg.Remote.Cancel(id) }
+	f.env.Args = nil // they are on their way, and f lives until the reply comes
+	w.farID = id
 	s.await(L, w)
 	return nil
 }
 
-// farWait hears the reply from another node.
-type farWait struct {
+// farCall is a call to another node: what goes there and, apart from a wait that
+// is used again and again, who hears the reply.
+type farCall struct {
 	w   *wait
 	gen uint64
+	env shield.Envelope
 }
 
-// Done makes farWait a shield.Waiter.
-func (f *farWait) Done(result []byte, err *shield.Error) {
+// Done makes farCall a shield.Waiter.
+func (f *farCall) Done(result []byte, err *shield.Error) {
 	var p value.Payload
 	if err == nil {
 		if derr := value.Decode(&p, result, len(result)); derr != nil {
@@ -145,15 +148,15 @@ func (s *Service) awaited(w *wait) {
 	if w.kind == waitCall {
 		s.pending--
 	}
-	if w.cancel != nil && (!w.back || w.expired || w.killed) {
-		w.cancel()
+	if w.farID != 0 && (!w.back || w.expired || w.killed) {
+		s.rt.cfg.Remote.Cancel(w.farID)
 	}
 }
 
 // deadline is when a wait that begins now ends.
 func (s *Service) deadline(now int64, timeout time.Duration) int64 {
 	if timeout > 0 {
-		return now + int64(timeout)
+		return later(now, timeout)
 	}
 	d := now + int64(s.lim.CallTimeout)
 	if t := s.turn.Load(); t != nil && t.deadline != 0 {
@@ -185,7 +188,7 @@ func (s *Service) Sleep(L *lua.LState, d time.Duration) *shield.Error {
 		return err
 	}
 	now := s.now()
-	w := s.newWait(waitSleep, now+max(int64(d), 1))
+	w := s.newWait(waitSleep, later(now, max(d, 1)))
 	w.since = now
 	s.await(L, w)
 	s.freeWait(w)

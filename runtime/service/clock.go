@@ -1,6 +1,7 @@
 package service
 
 import (
+	"math"
 	"sync"
 	"time"
 )
@@ -24,6 +25,14 @@ func newClock() *clock { return &clock{base: time.Now(), poke: make(chan struct{
 
 // now is never zero, so that zero can mean none.
 func (c *clock) now() int64 { return int64(time.Since(c.base)) + 1 }
+
+// later is the moment d after at, or the last there is.
+func later(at int64, d time.Duration) int64 {
+	if int64(d) > math.MaxInt64-at {
+		return math.MaxInt64
+	}
+	return at + int64(d)
+}
 
 // arm makes sure that s.tick runs at the moment at or soon after. The caller
 // holds s.mu.

@@ -34,7 +34,6 @@ type counters struct {
 	mailboxFull, coroutineLimit, pendingCallLimit, timerLimit, forkLimit              atomic.Int64
 	messageTooLarge, handlerTimeout, memoryLimit, stackOverflow, panics, wedged       atomic.Int64
 	started, ended, restarts                                                          atomic.Int64
-	callsOfEnded                                                                      atomic.Int64
 }
 
 // counts are those of one service.
@@ -48,7 +47,7 @@ type counts struct {
 func (r *Runtime) Counters() Counters {
 	c := &r.count
 	n := Counters{
-		Calls: c.callsOfEnded.Load(), Errors: c.errors.Load(), Timeouts: c.timeouts.Load(), LateReplies: c.lateReplies.Load(),
+		Errors: c.errors.Load(), Timeouts: c.timeouts.Load(), LateReplies: c.lateReplies.Load(),
 		DeadLetters: c.deadLetters.Load(), Expired: c.expired.Load(), HandlerMissing: c.handlerMissing.Load(),
 		DecodeErrors: c.decodeErrors.Load(), MailboxFull: c.mailboxFull.Load(), CoroutineLimit: c.coroutineLimit.Load(),
 		PendingCallLimit: c.pendingCallLimit.Load(), TimerLimit: c.timerLimit.Load(), ForkLimit: c.forkLimit.Load(),
@@ -56,8 +55,6 @@ func (r *Runtime) Counters() Counters {
 		StackOverflow: c.stackOverflow.Load(), Panics: c.panics.Load(), Wedged: c.wedged.Load(),
 		Started: c.started.Load(), Ended: c.ended.Load(), Restarts: c.restarts.Load(),
 	}
-	for _, s := range r.reg.services() {
-		n.Calls += s.count.calls.Load()
-	}
+	n.Calls = r.reg.calls()
 	return n
 }

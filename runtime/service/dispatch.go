@@ -2,6 +2,7 @@ package service
 
 import (
 	"runtime/debug"
+	"slices"
 
 	"shield/runtime/luavm"
 	"shield/runtime/shield"
@@ -65,10 +66,11 @@ func (s *Service) work(k *worker) {
 			s.mu.Unlock()
 			s.dispatch(k, &k.msg)
 		case pickUrgent:
-			do := s.urgent[0]
-			s.urgent = s.urgent[1:]
+			v := s.urgent[0]
+			s.urgent = slices.Delete(s.urgent, 0, 1)
 			s.mu.Unlock()
-			do(k)
+			v.do(k)
+			v.done <- true
 		case pickInit:
 			s.initBegun = true
 			s.mu.Unlock()
@@ -100,21 +102,27 @@ func (s *Service) work(k *worker) {
 	}
 }
 
-// dispatch runs one message as a turn.
+// dispatch does away with one message: it is run as a turn, if there is still a
+// reason to.
 func (s *Service) dispatch(k *worker, m *message) {
 	now := s.now()
-	if m.deadline != 0 && m.deadline <= now {
+	switch {
+	case m.deadline != 0 && m.deadline <= now:
 		s.rt.count.expired.Add(1)
 		s.reply(k, m, shield.Errorf(shield.Timeout, "the deadline of %s passed before %s got to it", m.method, s.label()))
-		return
-	}
-	if m.kind == kindTimer && m.timer.off {
-		return
-	}
-	if s.inflight-s.forking >= s.lim.MaxCoroutines && m.kind != kindFork && m.kind != kindTurn {
+	case m.kind == kindTimer && m.timer.off:
+	case s.inflight-s.forking >= s.lim.MaxCoroutines && m.kind != kindFork && m.kind != kindTurn:
 		s.refuse(k, m)
-		return
+	default:
+		s.runTurn(k, m, now)
 	}
+	if !k.lost && s.shut {
+		s.tellDrained()
+	}
+}
+
+// runTurn runs one message as a turn, with all that follows from how it went.
+func (s *Service) runTurn(k *worker, m *message, now int64) {
 	t := s.begin(m, now)
 	t.k = k
 	s.turn.Store(t)
@@ -123,11 +131,8 @@ func (s *Service) dispatch(k *worker, m *message) {
 		return
 	}
 	s.timed(t, err)
-	if m.kind == kindTimer {
-		s.timerDone(m.timer, err != nil)
-		if err != nil && m.timer.period != 0 {
-			s.timerStopped(m.timer)
-		}
+	if m.kind == kindTimer && s.timerDone(m.timer, err != nil) {
+		s.timerStopped(m.timer)
 	}
 	if err != nil {
 		if err = s.failed(k, t, m, err); k.lost { // one of its hooks never came back

@@ -225,14 +225,11 @@ func (e *evaluation) giveUp(s *Service) *shield.Error {
 	err := shield.Errorf(shield.Timeout, "the line was not done within %s and is given up", e.req.Timeout)
 	ctx, cancel := context.WithTimeout(context.Background(), stackTime)
 	defer cancel()
+	parked := make(chan string, 1)
 	var stack string
-	if s.inside(ctx, func(*worker) {
-		for _, p := range e.b.vm.Parked() {
-			if p.Data == t {
-				stack = p.Stack
-			}
-		}
-	}) != nil {
+	if s.inside(ctx, func(*worker) { parked <- e.parkedStack(t) }) == nil {
+		stack = <-parked
+	} else {
 		stack, _ = e.b.vm.Running(ctx)
 	}
 	if stack != "" {
@@ -240,6 +237,16 @@ func (e *evaluation) giveUp(s *Service) *shield.Error {
 	}
 	s.cancelTurn(t)
 	return err
+}
+
+// parkedStack is where the turn waits; "" when it does not. It needs the baton.
+func (e *evaluation) parkedStack(t *Turn) string {
+	for _, p := range e.b.vm.Parked() {
+		if p.Data == t {
+			return p.Stack
+		}
+	}
+	return ""
 }
 
 // cancelTurn unwinds a turn that waits. One that runs is left to its budget.

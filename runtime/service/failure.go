@@ -135,14 +135,20 @@ func (s *Service) afterTurn(t *Turn) {
 	if t.Kind == TurnShutdown {
 		s.shut = true
 	}
-	if s.shut && s.answering == 0 {
-		s.mu.Lock()
-		if s.drained != nil && s.box.counted == 0 {
-			close(s.drained)
-			s.drained = nil
-		}
-		s.mu.Unlock()
+}
+
+// tellDrained tells whoever shuts the service down when on_shutdown is through
+// and nobody waits for an answer.
+func (s *Service) tellDrained() {
+	if s.answering > 0 {
+		return
 	}
+	s.mu.Lock()
+	if s.drained != nil && s.box.counted == 0 {
+		close(s.drained)
+		s.drained = nil
+	}
+	s.mu.Unlock()
 }
 
 // log writes a line that says which service and which code it is about.
@@ -180,7 +186,8 @@ func printed(L *lua.LState, line string) {
 }
 
 // civil lets through what a person can read: of the lines of one service, a few
-// a second; the others are counted and the count is told with the next.
+// a second; the others are counted and the count is told with the next. What is
+// about no service of this node counts as id 0.
 type civil struct {
 	mu   sync.Mutex
 	seen map[shield.ServiceID]*civilCount
@@ -199,30 +206,39 @@ const (
 )
 
 func (c *civil) log(s *Service, level slog.Level, msg string, attrs ...slog.Attr) {
-	now := s.now()
+	ok, dropped := c.admit(s.handle.ID, s.now())
+	if !ok {
+		return
+	}
+	if dropped > 0 {
+		attrs = append(attrs, suppressed(dropped))
+	}
+	s.log(level, msg, attrs...)
+}
+
+func suppressed(n int) slog.Attr { return slog.Int("suppressed", n) }
+
+// admit reports whether one more line about a service may be written now, and
+// how many were not since the last.
+func (c *civil) admit(id shield.ServiceID, now int64) (ok bool, dropped int) {
 	c.mu.Lock()
-	n := c.seen[s.handle.ID]
+	defer c.mu.Unlock()
+	n := c.seen[id]
 	if n == nil {
 		if c.seen == nil || len(c.seen) >= civilKept {
 			c.seen = make(map[shield.ServiceID]*civilCount)
 		}
 		n = &civilCount{since: now}
-		c.seen[s.handle.ID] = n
+		c.seen[id] = n
 	}
 	if now-n.since >= civilPeriod {
 		n.since, n.lines = now, 0
 	}
 	if n.lines >= civilLines {
 		n.dropped++
-		c.mu.Unlock()
-		return
+		return false, 0
 	}
 	n.lines++
-	dropped := n.dropped
-	n.dropped = 0
-	c.mu.Unlock()
-	if dropped > 0 {
-		attrs = append(attrs, slog.Int("suppressed", dropped))
-	}
-	s.log(level, msg, attrs...)
+	dropped, n.dropped = n.dropped, 0
+	return true, dropped
 }

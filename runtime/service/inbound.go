@@ -1,6 +1,8 @@
 package service
 
 import (
+	"log/slog"
+
 	"shield/runtime/shield"
 	"shield/runtime/value"
 
@@ -16,7 +18,13 @@ func (r *Runtime) Deliver(env *shield.Envelope, reply shield.Replier) {
 			return
 		}
 		r.count.deadLetters.Add(1)
-		r.cfg.Log.Warn("dead letter: "+env.Method+" from "+env.Source.String()+" was not delivered: "+err.Error(), "trace", env.Trace.String())
+		if ok, dropped := r.civil.admit(0, r.clock.now()); ok {
+			attrs := []any{slog.String("trace", env.Trace.String())}
+			if dropped > 0 {
+				attrs = append(attrs, suppressed(dropped))
+			}
+			r.cfg.Log.Warn("dead letter: "+env.Method+" from "+env.Source.String()+" was not delivered: "+err.Error(), attrs...)
+		}
 	}
 }
 
@@ -49,7 +57,7 @@ func (r *Runtime) deliver(env *shield.Envelope, reply shield.Replier) *shield.Er
 			r.count.expired.Add(1)
 			return shield.Errorf(shield.Timeout, "the deadline of %s passed before it arrived", env.Method)
 		}
-		m.deadline = s.now() + int64(env.Timeout)
+		m.deadline = later(s.now(), env.Timeout)
 	}
 	return s.post(&m)
 }

@@ -216,11 +216,11 @@ func (m *message) subject() string {
 // and its baton; the baton is never given away again.
 func (s *Service) finish() {
 	s.phase = phaseEnded
-	urgent := s.urgent
+	visits := s.urgent
 	s.urgent, s.box, s.spare = nil, ring{}, nil
 	s.mu.Unlock()
-	for _, do := range urgent {
-		do(nil)
+	for _, v := range visits {
+		v.done <- false
 	}
 	if begun := s.start.begun; begun != nil { // it ended before on_init had begun
 		s.start.begun = nil
@@ -280,15 +280,14 @@ func (s *Service) succeed() {
 			s.setFate(shield.Failed)
 			return
 		}
-		r.count.callsOfEnded.Add(s.count.calls.Load())
 		r.reg.remove(s)
 		if s.start.static && s.inited && !s.ending.stop && !r.stopping.Load() {
 			s.log(slog.LevelInfo, "ended: "+s.ending.reason+"; its restart policy leaves it at that", slog.String("event", "state"))
 		}
 		return
 	}
-	st := s.start
 	s.mu.Lock()
+	st := s.start
 	st.begun, st.next = s.start.next, nil
 	s.start.next = nil
 	s.mu.Unlock()
@@ -308,9 +307,8 @@ func (s *Service) succeed() {
 	}
 	s.setFate(shield.Restarting)
 	s.log(slog.LevelWarn, "restarting in "+delay.String()+": "+s.ending.reason, slog.String("event", "restart"), slog.Int("retry", st.retries))
-	r.later(delay, func() {
+	r.afterwards(delay, func() {
 		r.count.restarts.Add(1)
-		r.count.callsOfEnded.Add(s.count.calls.Load())
 		n, err := r.create(s.spec, s.name, st, s)
 		if err != nil {
 			if err.Code != shield.RuntimeStopping {
@@ -456,8 +454,12 @@ func (s *Service) wedge(t *Turn, err *shield.Error) {
 		s.phase, s.ending = phaseEnding, ending{failed: true, reason: "wedged"}
 	}
 	s.inflight--
-	left := s.cutLocked()
+	left, visits := s.cutLocked(), s.urgent
+	s.urgent = nil // nobody may look into a VM that is left to its turn
 	s.mu.Unlock()
+	for _, v := range visits {
+		v.done <- false
+	}
 	s.rt.count.wedged.Add(1)
 	s.log(slog.LevelError, "wedged: "+err.Message+"; the VM is abandoned", slog.String("event", "crash"), slog.String("error", string(err.Code)), detail(err))
 	s.rt.reg.withdrawAll(s, s.comesAgain())

@@ -16,15 +16,16 @@ import (
 type registry struct {
 	onName func(shield.Name, shield.ServiceID, bool)
 
-	mu       sync.RWMutex
-	last     shield.ServiceID
-	byID     map[shield.ServiceID]*Service
-	names    map[shield.Name]*Service
-	reserved map[shield.Name]*Service // published soon, if on_init succeeds
-	version  uint64                   // of names
-	told     []nameChange             // not told yet
-	telling  bool
-	closed   bool
+	mu        sync.RWMutex
+	last      shield.ServiceID
+	byID      map[shield.ServiceID]*Service
+	callsGone int64 // that services handled which are in byID no more
+	names     map[shield.Name]*Service
+	reserved  map[shield.Name]*Service // published soon, if on_init succeeds
+	version   uint64                   // of names
+	told      []nameChange             // not told yet
+	telling   bool
+	closed    bool
 }
 
 type nameChange struct {
@@ -72,17 +73,17 @@ func (r *registry) add(s, from *Service) *shield.Error {
 	if r.closed {
 		return shield.Errorf(shield.RuntimeStopping, "the node is stopping and starts nothing new")
 	}
-	if from != nil {
-		delete(r.byID, from.handle.ID)
-		if r.reserved[s.name] == from {
+	if s.name != "" {
+		if from != nil && r.reserved[s.name] == from {
 			delete(r.reserved, s.name)
 		}
-	}
-	if s.name != "" {
 		if err := r.free(s.name, s); err != nil {
 			return err
 		}
 		r.reserved[s.name] = s
+	}
+	if from != nil {
+		r.forgetLocked(from)
 	}
 	r.byID[s.handle.ID] = s
 	return nil
@@ -173,8 +174,26 @@ func (r *registry) remove(s *Service) {
 	if r.reserved[s.name] == s {
 		delete(r.reserved, s.name)
 	}
-	delete(r.byID, s.handle.ID)
+	r.forgetLocked(s)
 	r.mu.Unlock()
+}
+
+func (r *registry) forgetLocked(s *Service) {
+	if r.byID[s.handle.ID] == s {
+		delete(r.byID, s.handle.ID)
+		r.callsGone += s.count.calls.Load()
+	}
+}
+
+// calls is how many all services have handled, also those that are gone.
+func (r *registry) calls() int64 {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	n := r.callsGone
+	for _, s := range r.byID {
+		n += s.count.calls.Load()
+	}
+	return n
 }
 
 func (r *registry) changed(name shield.Name, s *Service, published bool) {

@@ -26,9 +26,14 @@ func (d Respecced) None() bool {
 }
 
 // Respec makes next the services block: those that differ end in good order and
-// start afresh, the others do not notice. One whose new spec does not start is
-// started again with the old one, and the error says so.
+// start afresh, the others do not notice. Those that depend on others are seen to
+// after them. One whose new spec does not start is started again with the old
+// one, and the error says so.
 func (r *Runtime) Respec(ctx context.Context, next []Spec) (d Respecced, err error) {
+	order, err := inOrder(next)
+	if err != nil {
+		return d, err
+	}
 	r.mu.Lock()
 	old := make(map[shield.Name]*Spec, len(r.specs))
 	for name, spec := range r.specs {
@@ -36,13 +41,14 @@ func (r *Runtime) Respec(ctx context.Context, next []Spec) (d Respecced, err err
 	}
 	r.mu.Unlock()
 	var errs []error
-	var start []Spec
-	for _, spec := range next {
+	for _, spec := range order {
+		spec := *spec
 		was := old[spec.Name]
 		delete(old, spec.Name)
 		switch {
 		case was == nil:
-			start = append(start, spec)
+			started, err := r.startAll(ctx, []Spec{spec})
+			d.Started, errs = append(d.Started, started...), append(errs, err)
 		case spec.Go != nil && was.Go != nil || reflect.DeepEqual(*was, spec): // functions can't be compared
 		case was.Instances == 0 && spec.Instances == 0:
 			r.setSpec(spec)
@@ -59,12 +65,26 @@ func (r *Runtime) Respec(ctx context.Context, next []Spec) (d Respecced, err err
 		errs = append(errs, r.withdraw(ctx, name))
 		d.Stopped = append(d.Stopped, name)
 	}
+	slices.Sort(d.Started)
 	slices.Sort(d.Stopped)
-	if len(start) > 0 {
-		started, err := r.startAll(ctx, start)
-		d.Started, errs = started, append(errs, err)
-	}
 	return d, errors.Join(errs...)
+}
+
+// inOrder puts a whole services block into the order of depends_on.
+func inOrder(specs []Spec) ([]*Spec, error) {
+	o := orderer{added: make(map[shield.Name]*Spec, len(specs)), state: make(map[shield.Name]int)}
+	for i := range specs {
+		if o.added[specs[i].Name] != nil {
+			return nil, twice(specs[i].Name)
+		}
+		o.added[specs[i].Name] = &specs[i]
+	}
+	for i := range specs {
+		if err := o.visit(specs[i].Name, nil); err != nil {
+			return nil, err
+		}
+	}
+	return o.order, nil
 }
 
 func (r *Runtime) setSpec(spec Spec) {

@@ -254,7 +254,7 @@ func (r *Runtime) admit(specs []Spec) ([]*Spec, error) {
 			continue
 		}
 		if added[spec.Name] != nil || r.specs[spec.Name] != nil {
-			problems = append(problems, shield.Errorf(shield.NameConflict, "two services are called %q", spec.Name))
+			problems = append(problems, twice(spec.Name))
 			continue
 		}
 		if (spec.Script == "") == (spec.Go == nil) {
@@ -277,6 +277,10 @@ func (r *Runtime) admit(specs []Spec) ([]*Spec, error) {
 		r.specs[name] = spec
 	}
 	return o.order, nil
+}
+
+func twice(name shield.Name) *shield.Error {
+	return shield.Errorf(shield.NameConflict, "two services are called %q", name)
 }
 
 // orderer puts specs into an order in which every service comes after those it
@@ -403,8 +407,8 @@ type delayed struct {
 	cancel func()
 }
 
-// later does do after d, or else cancel when the Runtime stops.
-func (r *Runtime) later(d time.Duration, do, cancel func()) {
+// afterwards does do after d, or else cancel when the Runtime stops.
+func (r *Runtime) afterwards(d time.Duration, do, cancel func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stopping.Load() {

@@ -28,9 +28,9 @@ type Service struct {
 
 	mu        sync.Mutex
 	box       ring
-	urgent    []func(*worker) // run between two turns, before anything else; nil = ended
-	ready     waitList        // answered; they go before new messages
-	waiting   waitList        // not answered yet
+	urgent    []*visit // they come between two turns, before anything else
+	ready     waitList // answered; they go before new messages
+	waiting   waitList // not answered yet
 	timers    timers
 	held      bool // somebody has the baton
 	phase     phase

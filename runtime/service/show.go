@@ -52,7 +52,10 @@ func (r *Runtime) Methods(ctx context.Context, name shield.Name) ([]string, erro
 			all = b.methods()
 		}
 	})
-	return all, err
+	if err != nil {
+		return nil, err // and all belongs to a visit that may be under way
+	}
+	return all, nil
 }
 
 // ModuleMethods lists the methods of a module, an entry of the services block or

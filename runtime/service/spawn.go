@@ -29,7 +29,7 @@ func (s *Service) Spawn(L *lua.LState, req SpawnRequest) (shield.Handle, *shield
 		return none, err
 	}
 	now := s.now()
-	deadline := now + int64(req.Timeout)
+	deadline := later(now, req.Timeout)
 	if req.Timeout <= 0 {
 		deadline = now + int64(s.lim.SpawnTimeout)
 		if t := s.turn.Load(); t.deadline != 0 {
@@ -49,7 +49,6 @@ func (s *Service) Spawn(L *lua.LState, req SpawnRequest) (shield.Handle, *shield
 	}
 	child, err := s.rt.spawn(spec, req.Name, st)
 	if err != nil {
-		w.close()
 		s.freeWait(w)
 		return none, err
 	}

@@ -1,6 +1,8 @@
 package service
 
 import (
+	"strings"
+
 	"shield/runtime/shield"
 )
 
@@ -104,7 +106,7 @@ func checkMethod(method string) *shield.Error {
 	if method == "" {
 		return shield.Errorf(shield.InvalidMethod, "the method must be a name, not the empty string")
 	}
-	if len(method) > 3 && method[:3] == "on_" {
+	if strings.HasPrefix(method, "on_") {
 		return shield.Errorf(shield.InvalidMethod, "%s is a hook: only the runtime calls what begins with on_", method)
 	}
 	return nil

@@ -61,7 +61,7 @@ func (s *Service) addTimer(d time.Duration, t *timer, repeats bool) (uint64, *sh
 	}
 	ts.last++
 	t.job.timer = t
-	t.id, t.at = ts.last, s.now()+int64(d)
+	t.id, t.at = ts.last, later(s.now(), d)
 	ts.byID[t.id] = t
 	ts.push(t)
 	s.rt.clock.arm(s, t.at)
@@ -83,21 +83,23 @@ func (s *Service) CancelTimer(id uint64) *shield.Error {
 }
 
 // timerDone is called after a timer's callback: one that repeats is set again,
-// unless it threw or was cancelled meanwhile.
-func (s *Service) timerDone(t *timer, failed bool) {
+// unless it was cancelled meanwhile, or threw. It reports whether the last is why
+// it is not.
+func (s *Service) timerDone(t *timer, failed bool) (stopped bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t.off {
-		return
+		return false
 	}
 	if t.period == 0 || failed || s.phase >= phaseEnding {
 		t.off = true
 		delete(s.timers.byID, t.id)
-		return
+		return failed && t.period != 0 && s.phase < phaseEnding
 	}
-	t.at = s.now() + int64(t.period)
+	t.at = later(s.now(), t.period)
 	s.timers.push(t)
 	s.rt.clock.arm(s, t.at)
+	return false
 }
 
 // timerStopped says that a timer which repeats is gone because it has thrown;

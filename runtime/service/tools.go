@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"slices"
 	"sort"
 	"sync/atomic"
 	"time"
@@ -356,30 +357,34 @@ func (s *Service) waitRows(stacks map[*Turn]string) []Parked {
 	return rows
 }
 
+// visit is something to be done between two turns.
+type visit struct {
+	do   func(*worker)
+	done chan bool // capacity 1; false = the service has ended
+}
+
 // inside runs do between two turns, with the baton, and waits for it. The
-// error says that the service has ended, or that ctx was over first: then do
-// may still run.
+// error says that the service has ended, or that ctx was over first: then do is
+// not run any more, unless it had begun.
 func (s *Service) inside(ctx context.Context, do func(*worker)) error {
-	done := make(chan bool, 1)
+	v := &visit{do: do, done: make(chan bool, 1)}
 	s.mu.Lock()
-	if s.phase == phaseEnded {
+	if s.phase == phaseEnded || s.abandoned {
 		s.mu.Unlock()
 		return s.deadError()
 	}
-	s.urgent = append(s.urgent, func(k *worker) {
-		if k != nil {
-			do(k)
-		}
-		done <- k != nil
-	})
+	s.urgent = append(s.urgent, v)
 	s.startLocked()
 	select {
-	case ok := <-done:
+	case ok := <-v.done:
 		if !ok {
 			return s.deadError()
 		}
 		return nil
 	case <-ctx.Done():
+		s.mu.Lock()
+		s.urgent = slices.DeleteFunc(s.urgent, func(o *visit) bool { return o == v })
+		s.mu.Unlock()
 		return shield.Errorf(shield.Timeout, "%s is inside a turn that does not end", s.label())
 	}
 }

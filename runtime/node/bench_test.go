@@ -162,6 +162,32 @@ func serveTCPEcho() {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
+// startFar starts the other process. It ends with the benchmark.
+func startFar(b *testing.B, role string) (in io.Writer, out *bufio.Reader, pid int) {
+	b.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), roleVariable+"="+role)
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		stdin.Close()
+		if err := cmd.Wait(); err != nil {
+			b.Errorf("the other process (%s): %v", role, err)
+		}
+	})
+	return stdin, bufio.NewReader(stdout), cmd.Process.Pid
+}
+
 // far starts the other process and reads lines addresses from it.
 func far(b *testing.B, role string, lines int) []string {
 	b.Helper()
@@ -172,35 +198,15 @@ func far(b *testing.B, role string, lines int) []string {
 // farProcess is far for those who want to know the process.
 func farProcess(b *testing.B, role string, lines int) (got []string, pid int) {
 	b.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), roleVariable+"="+role)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		in.Close()
-		if err := cmd.Wait(); err != nil {
-			b.Errorf("the other process: %v", err)
-		}
-	})
-	r := bufio.NewReader(out)
+	_, out, pid := startFar(b, role)
 	for range lines {
-		line, err := r.ReadString('\n')
+		line, err := out.ReadString('\n')
 		if err != nil {
 			b.Fatalf("the other process said nothing: %v", err)
 		}
 		got = append(got, strings.TrimSpace(line))
 	}
-	return got, cmd.Process.Pid
+	return got, pid
 }
 
 func reportPercentiles(b *testing.B, times []time.Duration) {

@@ -136,11 +136,19 @@ func (w *warnings) allow(kind string, now time.Time) (skipped int, ok bool) {
 
 // refuse counts what a check refused and warns of it at a civil rate.
 func (g *Gateway) refuse(counter, msg string, ref shield.ClientRef, attrs ...any) {
-	g.count.add(counter, 1)
-	skipped, ok := g.warned.allow(counter, time.Now())
-	if !ok {
-		return
+	if skipped, ok := g.counted(counter); ok {
+		g.warn(counter, skipped, msg, ref, attrs...)
 	}
+}
+
+// counted counts a refusal. ok says that it is time for a line about it, which
+// tells how many were passed over since the last.
+func (g *Gateway) counted(counter string) (skipped int, ok bool) {
+	g.count.add(counter, 1)
+	return g.warned.allow(counter, time.Now())
+}
+
+func (g *Gateway) warn(counter string, skipped int, msg string, ref shield.ClientRef, attrs ...any) {
 	attrs = append([]any{slog.String("service", "gateway"), slog.String("gateway", string(g.id)), slog.String("counter", counter),
 		slog.String("session", string(ref.Session)), slog.Uint64("epoch", uint64(ref.Epoch))}, attrs...)
 	if skipped > 0 {

@@ -1,11 +1,13 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -168,6 +170,13 @@ func (g *Gateway) isDraining() bool {
 	return g.draining
 }
 
+// Cut stops accepting and ends every connection at once, as a crash would: no
+// client is told why. Close still has to follow.
+func (g *Gateway) Cut() {
+	g.Drain()
+	g.slots.cut()
+}
+
 // Close stops accepting, ends every session with a close frame that says
 // runtime_stopping, and waits for the connections to be gone; when ctx ends it
 // cuts them. It may be called more than once.
@@ -206,6 +215,9 @@ func (g *Gateway) all() []*client {
 	list := make([]*client, 0, len(g.clients))
 	for _, c := range g.clients {
 		list = append(list, c)
+	}
+	if g.rand != nil { // a run that must repeat
+		slices.SortFunc(list, func(a, b *client) int { return cmp.Compare(a.id, b.id) })
 	}
 	return list
 }
@@ -280,6 +292,7 @@ func (g *Gateway) NodeGone(node shield.NodeID, epoch shield.NodeEpoch, code shie
 		}
 	}
 	g.mu.RUnlock()
+	slices.SortFunc(gone, func(a, b shield.Handle) int { return cmp.Compare(a.ID, b.ID) }) // as in all
 	for _, h := range gone {
 		g.TargetGone(h, code)
 	}

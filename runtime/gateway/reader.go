@@ -111,7 +111,7 @@ func (c *client) frame(br *bufio.Reader, route shield.RouteID, n int) error {
 	rs := c.g.routes.Load()
 	rpc := rs.table.ByID(route)
 	if counter, code := c.check(rpc, n); code != "" {
-		c.refused(counter, code, route)
+		c.refused(counter, code, route, n)
 		_, err := br.Discard(n)
 		return err
 	}
@@ -184,8 +184,10 @@ func (r *reader) allow(rpc *shield.RPCRoute, l *Limits) bool {
 // refused counts a frame that a check refused. It is dropped, nothing answers
 // it; a client that goes on and on is closed. What is refused now and then, over
 // days, adds up to nothing.
-func (c *client) refused(counter string, code shield.Code, route shield.RouteID) {
-	c.g.refuse(counter, "frame refused: "+string(code), c.who(), slog.String("route", c.routeText(route)))
+func (c *client) refused(counter string, code shield.Code, route shield.RouteID, n int) {
+	if skipped, ok := c.g.counted(counter); ok {
+		c.g.warn(counter, skipped, "frame refused: "+string(code)+": "+c.why(code, route, n), c.who(), slog.String("route", c.routeText(route)))
+	}
 	most := c.g.limits.MaxRefused
 	if most > 0 && !c.reader.patience.take(c.reader.now, float64(most)/patienceSpan.Seconds(), most) {
 		c.drop(code)
@@ -208,7 +210,7 @@ func (c *client) routeText(id shield.RouteID) string {
 }
 
 func (c *client) undecodable(rpc *shield.RPCRoute, err error) {
-	c.g.refuse(cInDecode, "frame refused: its body does not decode", c.who(), slog.String("route", rpc.Name), slog.Any("err", err))
+	c.g.refuse(cInDecode, "frame refused: decode_error: its body does not decode", c.who(), slog.String("route", rpc.Name), slog.Any("err", err))
 	if c.reader.decode++; c.g.limits.MaxDecodeErrors > 0 && c.reader.decode >= c.g.limits.MaxDecodeErrors {
 		c.drop(shield.DecodeError)
 	}
@@ -243,11 +245,11 @@ const maxPing = 128
 func (c *client) ownFrame(br *bufio.Reader, route shield.RouteID, n int) error {
 	switch {
 	case route != shield.RoutePing && route != shield.RoutePong:
-		c.refused(cInRoute, shield.RPCRouteNotFound, route)
+		c.refused(cInRoute, shield.RPCRouteNotFound, route, n)
 	case n > maxPing:
-		c.refused(cInSize, shield.FrameTooLarge, route)
+		c.refused(cInSize, shield.FrameTooLarge, route, n)
 	case !c.reader.allow(nil, &c.g.limits):
-		c.refused(cInRate, shield.RateLimited, route)
+		c.refused(cInRate, shield.RateLimited, route, n)
 	default:
 		body, err := readBody(br, n)
 		if err != nil {

@@ -24,6 +24,13 @@ import (
 // New builds a node and binds its gateways; nothing runs yet. It owns cfg.Conn
 // from here on, also when it fails. Stop frees a node that never started.
 func New(cfg Config) (_ *Node, err error) {
+	if cfg.Project == nil {
+		err = errors.New("make a node: node.Config has no Project (config.Load and config.Default give one)")
+		if cfg.Conn != nil {
+			err = errors.Join(err, cfg.Conn.Close())
+		}
+		return nil, err
+	}
 	n := &Node{cfg: cfg, id: cfg.Project.Cluster.NodeID, log: cfg.Log, born: time.Now()}
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)

@@ -39,6 +39,9 @@ func (f EpochFile) Save(e shield.NodeEpoch) error {
 	}
 	defer os.Remove(tmp.Name())
 	_, err = tmp.WriteString(e.String() + "\n")
+	if err == nil {
+		err = tmp.Sync() // else a power cut may leave an empty file under the new name
+	}
 	if err = errors.Join(err, tmp.Close()); err == nil {
 		err = os.Rename(tmp.Name(), string(f))
 	}

@@ -1,6 +1,8 @@
 package node
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,8 +14,9 @@ import (
 // is how the target's side can, when the gateway's node is gone, and how a
 // gateway learns that its target is.
 type guests struct {
-	mu     sync.Mutex
-	byNode map[shield.NodeID]map[shield.SessionID]guest
+	mu       sync.Mutex
+	byNode   map[shield.NodeID]map[shield.SessionID]guest
+	byTarget map[shield.Handle]map[shield.SessionID]shield.NodeID // the same, for the end of a target
 }
 
 type guest struct {
@@ -27,22 +30,16 @@ type guest struct {
 func (g *guests) heard(from shield.NodeID, n *shield.Notice) (known bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	of := g.byNode[from]
+	id := n.Client.Session
+	is, ok := g.byNode[from][id]
 	if n.Kind == shield.NoticeBound {
-		if g.byNode == nil {
-			g.byNode = map[shield.NodeID]map[shield.SessionID]guest{}
-		}
-		if of == nil {
-			of = map[shield.SessionID]guest{}
-			g.byNode[from] = of
-		}
-		of[n.Client.Session] = guest{n.Client, n.Target, time.Now()}
+		g.remove(from, id)
+		g.add(from, id, guest{n.Client, n.Target, time.Now()})
 		return true
 	}
 	// The session may have been bound to another target of this node since.
-	is, ok := of[n.Client.Session]
 	if known = ok && is.target == n.Target; known {
-		delete(of, n.Client.Session)
+		g.remove(from, id)
 	}
 	return known
 }
@@ -51,7 +48,7 @@ func (g *guests) heard(from shield.NodeID, n *shield.Notice) (known bool) {
 func (g *guests) forget(from shield.NodeID, id shield.SessionID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.byNode[from], id)
+	g.remove(from, id)
 }
 
 // leave forgets the sessions of a node that was lost at a moment, and returns
@@ -61,14 +58,16 @@ func (g *guests) leave(node shield.NodeID, lost time.Time, reason string) []*shi
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var notices []*shield.Notice
-	for id, is := range g.byNode[node] {
+	of := g.byNode[node]
+	for _, id := range slices.Sorted(maps.Keys(of)) { // a run in virtual time repeats
+		is := of[id]
 		if is.since.After(lost) {
 			continue
 		}
 		notices = append(notices, &shield.Notice{
 			Kind: shield.NoticeDisconnected, Client: is.client, Target: is.target, Reason: reason,
 		})
-		delete(g.byNode[node], id)
+		g.remove(node, id)
 	}
 	return notices
 }
@@ -79,15 +78,44 @@ func (g *guests) dead(target shield.Handle) []shield.ClientRef {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var clients []shield.ClientRef
-	for _, of := range g.byNode {
-		for id, is := range of {
-			if is.target == target {
-				clients = append(clients, is.client)
-				delete(of, id)
-			}
-		}
+	of := g.byTarget[target]
+	for _, id := range slices.Sorted(maps.Keys(of)) { // as in leave
+		node := of[id]
+		clients = append(clients, g.byNode[node][id].client)
+		g.remove(node, id)
 	}
 	return clients
+}
+
+// add and remove need mu.
+func (g *guests) add(node shield.NodeID, id shield.SessionID, is guest) {
+	if g.byNode == nil {
+		g.byNode = map[shield.NodeID]map[shield.SessionID]guest{}
+		g.byTarget = map[shield.Handle]map[shield.SessionID]shield.NodeID{}
+	}
+	if g.byNode[node] == nil {
+		g.byNode[node] = map[shield.SessionID]guest{}
+	}
+	if g.byTarget[is.target] == nil {
+		g.byTarget[is.target] = map[shield.SessionID]shield.NodeID{}
+	}
+	g.byNode[node][id] = is
+	g.byTarget[is.target][id] = node
+}
+
+func (g *guests) remove(node shield.NodeID, id shield.SessionID) {
+	is, ok := g.byNode[node][id]
+	if !ok {
+		return
+	}
+	delete(g.byNode[node], id)
+	delete(g.byTarget[is.target], id)
+	if len(g.byNode[node]) == 0 {
+		delete(g.byNode, node)
+	}
+	if len(g.byTarget[is.target]) == 0 {
+		delete(g.byTarget, is.target)
+	}
 }
 
 // count adds the sessions bound to each service to those of the gateways here.

@@ -45,7 +45,7 @@ func TestABindAfterTheLossStays(t *testing.T) {
 	var g guests
 	g.heard("node-1", notice(shield.NoticeBound, "s-1", 7))
 	lost := time.Now()
-	g.byNode["node-1"]["s-2"] = guest{shield.ClientRef{Session: "s-2"}, shield.Handle{ID: 7}, lost.Add(time.Nanosecond)}
+	g.add("node-1", "s-2", guest{shield.ClientRef{Session: "s-2"}, shield.Handle{ID: 7}, lost.Add(time.Nanosecond)})
 	if left := g.leave("node-1", lost, "x"); len(left) != 1 || left[0].Client.Session != "s-1" {
 		t.Errorf("leave = %v, want s-1 alone", left)
 	}
@@ -63,6 +63,9 @@ func TestGuestsOfADeadServiceAreForgotten(t *testing.T) {
 	}
 	if g.leave("node-1", time.Now(), "x") != nil || len(g.leave("node-3", time.Now(), "x")) != 1 {
 		t.Error("dead(7) must forget s-1 and keep s-3")
+	}
+	if len(g.byNode)+len(g.byTarget) != 0 {
+		t.Errorf("nobody is there, but %v and %v", g.byNode, g.byTarget)
 	}
 }
 

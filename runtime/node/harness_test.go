@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"shield/internal/sim"
@@ -126,9 +127,31 @@ func loadFiles(t testing.TB, project map[string]string, count int) *config.Confi
 	return c
 }
 
+// inWorld runs a test on nodes of the project that know each other, in virtual
+// time.
+func inWorld(t *testing.T, nodes int, test func(t *testing.T, w *world)) {
+	t.Helper()
+	onNodes(t, project, nodes, projectNames, test)
+}
+
+// onNodes is inWorld for another project; names is what newWorldOf can't know.
+func onNodes(t *testing.T, files map[string]string, nodes, names int, test func(t *testing.T, w *world)) {
+	t.Helper()
+	c := loadFiles(t, files, nodes)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOf(t, c, files, 1)
+		w.names = names
+		defer w.stop()
+		w.start(nodes)
+		test(t, w)
+	})
+}
+
+const projectNames = 2 // auth and player; everybody has an echo
+
 func newWorld(t testing.TB, c *config.Config) *world {
 	w := newWorldOf(t, c, project, 1)
-	w.names = 2 // auth and player; everybody has an echo
+	w.names = projectNames
 	return w
 }
 

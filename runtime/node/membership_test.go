@@ -85,13 +85,7 @@ return M
 // onEdges runs a test on three nodes of edges, in virtual time.
 func onEdges(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
-	c := loadFiles(t, edges, 3)
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorldOf(t, c, edges, 1)
-		defer w.stop()
-		w.start(3)
-		test(t, w)
-	})
+	onNodes(t, edges, 3, 0, test)
 }
 
 // loginAt connects to the gateway of one node as a player of another.

@@ -268,6 +268,9 @@ func (n *Node) Kill() error {
 	if n.cfg.Sim != nil {
 		n.cfg.Sim.Unplug()
 	}
+	for _, g := range n.gateways {
+		g.Cut()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	return n.Stop(ctx)

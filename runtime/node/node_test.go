@@ -14,11 +14,7 @@ import (
 )
 
 func TestCallsCrossNodes(t *testing.T) {
-	c := loadProject(t, 3)
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, c)
-		defer w.stop()
-		w.start(3)
+	inWorld(t, 3, func(t *testing.T, w *world) {
 		for _, tt := range []struct {
 			name, target, method string
 			args                 []any
@@ -41,11 +37,7 @@ func TestCallsCrossNodes(t *testing.T) {
 }
 
 func TestAPlayerOnAnotherNode(t *testing.T) {
-	c := loadProject(t, 2)
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, c)
-		defer w.stop()
-		w.start(2)
+	inWorld(t, 2, func(t *testing.T, w *world) {
 		p := w.connect()
 		p.login("ann")
 		p.send(1002, map[string]int{"x": 4})
@@ -83,11 +75,7 @@ func (w *world) wantSeen(want string) {
 }
 
 func TestATargetThatDiesClosesItsSessions(t *testing.T) {
-	c := loadProject(t, 2)
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, c)
-		defer w.stop()
-		w.start(2)
+	inWorld(t, 2, func(t *testing.T, w *world) {
 		p := w.connect()
 		p.login("ann") // the notice of the bind is still under way
 		if _, err := w.call("node-2", "player", "die"); err != nil && !errors.Is(err, shield.ServiceDead) {
@@ -98,11 +86,7 @@ func TestATargetThatDiesClosesItsSessions(t *testing.T) {
 }
 
 func TestATargetsNodeThatIsCutOffClosesItsSessions(t *testing.T) {
-	c := loadProject(t, 2)
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, c)
-		defer w.stop()
-		w.start(2)
+	inWorld(t, 2, func(t *testing.T, w *world) {
 		p := w.connect()
 		p.login("ann")
 		w.wantSeen(`[["bound ann"]]`)
@@ -115,11 +99,7 @@ func TestATargetsNodeThatIsCutOffClosesItsSessions(t *testing.T) {
 }
 
 func TestAKilledNodeComesBack(t *testing.T) {
-	c := loadProject(t, 2)
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, c)
-		defer w.stop()
-		w.start(2)
+	inWorld(t, 2, func(t *testing.T, w *world) {
 		before := w.nodes["node-2"].Epoch()
 		if err := w.nodes["node-2"].Kill(); err != nil {
 			t.Fatal(err)
@@ -140,11 +120,7 @@ func TestAKilledNodeComesBack(t *testing.T) {
 }
 
 func TestATargetThatDiesLaterClosesItsSessions(t *testing.T) {
-	c := loadProject(t, 2)
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, c)
-		defer w.stop()
-		w.start(2)
+	inWorld(t, 2, func(t *testing.T, w *world) {
 		p := w.connect()
 		p.login("ann")
 		w.wantSeen(`[["bound ann"]]`)

@@ -375,6 +375,9 @@ func TestAGatewaysNodeThatDiesIsToldByTheTargetsNode(t *testing.T) {
 		w.wantHeard("node-2", "player", "bound ann", "bound bob")
 		w.take("node-3", "match", "bob") // moved on: player must not hear of bob
 		w.kill("node-1")
+		if f, ok := <-p.frames; ok {
+			t.Errorf("the client of a node that crashed is told %+v", f)
+		}
 		w.wantHeard("node-2", "player", "bound ann", "bound bob", "disconnected ann node_offline")
 		w.wantHeard("node-3", "match", "bound bob", "disconnected bob node_offline")
 	})

@@ -28,7 +28,6 @@ type doneMsg struct {
 	text       string
 	err        error
 	took       time.Duration
-	toREPL     bool
 }
 
 // destructive lists the verbs that ask first.
@@ -57,6 +56,9 @@ func (m *model) whyNot(b *keys.Binding) string {
 		if t := m.current(); t != nil && t.key() == "" || m.focused() == keys.REPL {
 			return "nothing is selected"
 		}
+	}
+	if b.Action == keys.Filter && m.focused() == keys.REPL {
+		return "there is nothing to filter here"
 	}
 	if b.Action == keys.Drain {
 		if n := m.st.nodes.selected(); n != nil && n.Intent == shield.Draining {
@@ -101,7 +103,7 @@ func (m *model) actRow(b *keys.Binding) tea.Cmd {
 	case keys.Trace:
 		m.traceOf()
 	case keys.Attach:
-		m.attach(m.targetOfRow())
+		return m.attach(m.targetOfRow())
 	case keys.CallIt:
 		m.startCommand(m.callLine())
 	case keys.Reload:
@@ -202,7 +204,7 @@ func (m *model) request(verb string, args []string) tea.Cmd {
 		m.mode = confirming
 		return nil
 	}
-	return m.run(verb, args, false)
+	return m.run(verb, args)
 }
 
 func (m *model) question(verb string, args []string) string {
@@ -226,23 +228,21 @@ func (m *model) pressConfirm(k string) tea.Cmd {
 	ask := m.ask
 	m.ask, m.mode = nil, browsing
 	if k == "y" || k == "Y" {
-		return m.run(ask.verb, ask.args, false)
+		return m.run(ask.verb, ask.args)
 	}
 	m.say(theme.Text, "nothing was done")
 	return nil
 }
 
 // run asks the server, without waiting for it.
-func (m *model) run(verb string, args []string, toREPL bool) tea.Cmd {
+func (m *model) run(verb string, args []string) tea.Cmd {
 	if why := m.whyNoVerb(verb); why != "" {
 		m.say(theme.Warn, verb+": "+why)
 		return nil
 	}
 	m.busy++
 	what := strings.TrimSpace(verb + " " + strings.Join(args, " "))
-	if !toREPL {
-		m.note = note{role: theme.Dim, text: m.clean(what + " ...")}
-	}
+	m.note = note{role: theme.Dim, text: m.clean(what + " ...")}
 	ctx, commander := m.ctx, m.cfg.Commander
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(ctx, Reply)
@@ -252,7 +252,7 @@ func (m *model) run(verb string, args []string, toREPL bool) tea.Cmd {
 		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			err = fmt.Errorf("no answer after %s: %w", span(Reply), err)
 		}
-		return doneMsg{verb: verb, what: what, text: text, err: err, took: time.Since(began), toREPL: toREPL}
+		return doneMsg{verb: verb, what: what, text: text, err: err, took: time.Since(began)}
 	}
 }
 
@@ -260,10 +260,6 @@ func (m *model) run(verb string, args []string, toREPL bool) tea.Cmd {
 func (m *model) done(msg doneMsg) {
 	m.busy--
 	m.dirty = true
-	if msg.toREPL {
-		m.repl.answer(m, msg)
-		return
-	}
 	if msg.err != nil {
 		m.result(theme.Bad, msg.what, msg.err.Error())
 		return

@@ -285,7 +285,7 @@ func (m *model) executeLocal(verb, rest string) tea.Cmd {
 			m.show(keys.REPL)
 			return nil
 		}
-		m.attach(rest)
+		return m.attach(rest)
 	case "save":
 		return m.save(rest)
 	default:
@@ -356,23 +356,19 @@ var verbHelp = map[string]string{
 	"save": "save FILE; writes what the screen shows, as text",
 }
 
-// hintLine shows the completions, the one tab is at marked.
-func (m *model) hintLine(p *pen, w int) string {
+// hintLine shows completions, the one tab is at marked.
+func hintLine(p *pen, w int, hints []string, at int) string {
 	line := p.line(w).Gap(1)
-	if len(m.hints) == 0 {
+	if len(hints) == 0 {
 		line.Put(p.on(theme.Dim), "enter runs it  esc leaves")
 		return line.String()
 	}
-	first := 0
-	if m.hintAt > 4 {
-		first = m.hintAt - 4
-	}
-	for i := first; i < len(m.hints) && line.Left() > 4; i++ {
+	for i := max(at-4, 0); i < len(hints) && line.Left() > 4; i++ {
 		role := theme.Dim
-		if i == m.hintAt {
+		if i == at {
 			role = theme.Tab
 		}
-		line.Put(p.on(role), grid.CutMiddle(p.clean(m.hints[i]), 32, p.gl.Ellipsis)).Gap(2)
+		line.Put(p.on(role), grid.CutMiddle(p.clean(hints[i]), 32, p.gl.Ellipsis)).Gap(2)
 	}
 	line.PutRight(p.on(theme.Dim), "tab completes ")
 	return line.String()

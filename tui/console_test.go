@@ -33,13 +33,14 @@ func key(k string) tea.KeyPressMsg {
 
 // console is a model under test: keys in, text out.
 type console struct {
-	t testing.TB
-	m *model
+	t    testing.TB
+	m    *model
+	pump func() // hands over what a key pressed with beside has brought
 }
 
 func newConsole(t testing.TB, w, h int, cfg Config) *console {
 	cfg.Width, cfg.Height, cfg.Location = w, h, time.UTC
-	return &console{t, newModel(context.Background(), cfg)}
+	return &console{t: t, m: newModel(context.Background(), cfg)}
 }
 
 // send hands over messages and drops the commands.
@@ -141,7 +142,7 @@ func (c *console) follow(cmd tea.Cmd) {
 		for _, sub := range msg {
 			c.follow(sub)
 		}
-	case doneMsg, copiedMsg, savedMsg, keptMsg, historyMsg, methodsMsg:
+	case doneMsg, copiedMsg, savedMsg, keptMsg, historyMsg, methodsMsg, attachedMsg, answerMsg, overMsg, wordsMsg:
 		_, next := c.m.Update(msg)
 		c.follow(next)
 	}

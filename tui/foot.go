@@ -62,11 +62,14 @@ func (m *model) footer(p *pen) string {
 	case filtering:
 		return m.hintsOf(p, "enter keep", "esc clear", "!text inverts")
 	case commanding:
-		return m.hintLine(p, m.w)
+		return hintLine(p, m.w, m.hints, m.hintAt)
 	case confirming:
 		return m.hintsOf(p, "y yes", "any other key: no")
 	case inserting:
-		return m.hintsOf(p, "enter run", "up history", "esc leave the line", "ctrl-d detach", ".help")
+		if len(m.repl.hints) > 0 {
+			return hintLine(p, m.w, m.repl.hints, -1)
+		}
+		return m.hintsOf(p, "enter run", "tab complete", "up history", "esc leave the line", "ctrl-d detach", ".help")
 	}
 	if m.overlay != noOverlay || m.opened {
 		return m.hintsOf(p, "j/k scroll", "g/G ends", "esc close")

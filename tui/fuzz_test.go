@@ -46,7 +46,8 @@ func FuzzConsole(f *testing.F) {
 				c.send(tea.PasteMsg{Content: text})
 			default:
 				c.send([]tea.Msg{tea.BlurMsg{}, tea.FocusMsg{}, lostMsg{errors.New(text)}, resyncMsg{}, endMsg{}, tickMsg{}, doneMsg{verb: "call", text: text},
-					doneMsg{verb: "eval", err: errors.New(text), toREPL: true}, copiedMsg{what: text}}[int(b)%9])
+					doneMsg{verb: "eval", err: errors.New(text)}, copiedMsg{what: text},
+					wordsMsg{before: c.m.repl.line.text(), words: []string{text, text + "x"}}, attachedMsg{err: errors.New(text)}}[int(b)%11])
 			}
 			if i%8 == 7 {
 				c.check()

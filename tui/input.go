@@ -56,6 +56,12 @@ func (in *input) set(s string) {
 	in.edit.CursorEnd()
 }
 
+// put sets the text around the cursor.
+func (in *input) put(before, after string) {
+	in.edit.SetValue(before + after)
+	in.edit.SetCursor(len([]rune(before)))
+}
+
 func (in *input) reset() { in.set(""); in.back = 0 }
 
 // insert adds pasted text; it becomes one line.

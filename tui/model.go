@@ -69,7 +69,7 @@ type model struct {
 	cfg  Config
 	ctx  context.Context // of the program; commands end with it
 	st   *store
-	repl *repl
+	repl *replPane
 
 	w, h    int
 	view    keys.View
@@ -186,6 +186,14 @@ func (m *model) handle(msg tea.Msg) tea.Cmd {
 		m.linkChanged(msg, now)
 	case doneMsg:
 		m.done(msg)
+	case attachedMsg:
+		m.attachedTo(msg)
+	case answerMsg:
+		return m.answered(msg)
+	case overMsg:
+		m.over(msg)
+	case wordsMsg:
+		m.offer(msg)
 	case historyMsg:
 		m.history(msg)
 	case methodsMsg:

@@ -104,10 +104,6 @@ func (m *model) press(msg tea.KeyPressMsg) tea.Cmd {
 			return cmd
 		}
 	}
-	if m.shownView() == keys.REPL && (k == "enter" || k == "i") {
-		m.mode = inserting
-		return nil
-	}
 	b := keys.Find(m.shownView(), k)
 	if b == nil {
 		return nil
@@ -205,9 +201,14 @@ func (m *model) act(b *keys.Binding, k string) tea.Cmd {
 			return nil
 		}
 		return tea.Quit
+	case keys.Insert:
+		m.mode = inserting
 	case keys.Copy, keys.CopyCommand, keys.CopyJSON:
 		return m.copyRow(b.Action)
 	default:
+		if m.focused() == keys.REPL && m.moveREPL(b.Action) {
+			return nil
+		}
 		if m.focused() == keys.Logs && m.actLogs(b.Action) {
 			return m.keep(b.Action)
 		}

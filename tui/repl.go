@@ -1,13 +1,12 @@
 package tui
 
 import (
-	"errors"
-	"strconv"
 	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
+	"shield/runtime/control/repl"
 	"shield/tui/grid"
 	"shield/tui/keys"
 	"shield/tui/theme"
@@ -21,21 +20,22 @@ type replLine struct {
 	text string // clean
 }
 
-// repl types Lua into one service. Each line is one turn of it: nothing else
-// runs in that service meanwhile.
-type repl struct {
-	target string // node:name; "" = detached
+// replPane types Lua into one service. What lines mean is package repl's; here are
+// the screen and the keys.
+type replPane struct {
+	target string // node:name, attached or being attached to; "" = detached
+	talk   Talk   // nil until attached
 	lines  []replLine
 	line   input
-	open   []string // lines of Lua that is not complete yet
-	busy   bool
-	up     int // how many lines the reader scrolled up
-	gen    int // the generation that answered last
+	run    *stream  // the line under way, nil when none is
+	watch  *stream  // of .watch, which goes on while lines are typed
+	hints  []string // completions shown under the line
+	up     int      // how many lines the reader scrolled up
 }
 
-func newREPL() *repl { return &repl{line: newInput()} }
+func newREPL() *replPane { return &replPane{line: newInput()} }
 
-func (r *repl) print(role theme.Role, lines ...string) {
+func (r *replPane) print(role theme.Role, lines ...string) {
 	for _, l := range lines {
 		r.lines = append(r.lines, replLine{role, l})
 	}
@@ -45,63 +45,63 @@ func (r *repl) print(role theme.Role, lines ...string) {
 	r.up = 0
 }
 
+// tell prints text that may be foreign and have lines of its own.
+func (m *model) tell(role theme.Role, text string) {
+	for part := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
+		m.repl.print(role, m.clean(strings.ReplaceAll(part, "\t", "    ")))
+	}
+}
+
 // attach points the REPL at a service.
-func (m *model) attach(target string) {
+func (m *model) attach(target string) tea.Cmd {
 	if target == "" {
 		m.say(theme.Warn, "repl: say which service: repl node:name")
-		return
+		return nil
 	}
-	if why := m.whyNoVerb("eval"); why != "" {
+	why := m.whyNoVerb("eval")
+	if why == "" && m.cfg.Attach == nil {
+		why = "this server has no REPL"
+	}
+	if why != "" {
 		m.say(theme.Warn, "repl: "+why)
-		return
+		return nil
 	}
-	r := m.repl
-	r.target, r.gen = target, m.generation(target)
-	r.open = nil
-	r.print(theme.Dim, m.clean("attached to "+target+"; each line is one turn of the service; ctrl-d detaches"))
+	m.detach()
+	m.repl.target = target
 	m.show(keys.REPL)
-	m.mode = inserting
+	return m.beginTalk(target)
 }
 
-// generation is that of the code behind a target, 0 when it is not known.
-func (m *model) generation(target string) int {
-	if row := m.st.routes.rows[target]; row != nil {
-		if s := m.st.serviceAt(&row.val.RouteRow); s != nil {
-			return s.Generation
+// detach leaves the service; what is under way is given up.
+func (m *model) detach() {
+	r := m.repl
+	if r.talk != nil {
+		m.tell(theme.Dim, "detached from "+r.target+"; the service keeps running")
+	}
+	for _, st := range []*stream{r.run, r.watch} {
+		if st != nil {
+			st.end()
 		}
 	}
-	return 0
-}
-
-func (r *repl) prompt(m *model) string {
-	if r.target == "" {
-		return "> "
-	}
-	s := m.clean(r.target)
-	if g := m.generation(r.target); g > 0 {
-		s += " g" + strconv.Itoa(g)
-	}
-	if len(r.open) > 0 {
-		return strings.Repeat(" ", max(grid.Width(s)-2, 0)) + ">>> "
-	}
-	return s + "> "
+	*r = replPane{lines: r.lines, line: r.line}
+	m.mode = browsing
 }
 
 // pressREPL types a line of Lua.
 func (m *model) pressREPL(msg tea.KeyPressMsg) tea.Cmd {
 	r := m.repl
-	switch msg.String() {
+	k := msg.String()
+	if k == "tab" {
+		return m.completeLua()
+	}
+	r.hints = nil
+	switch k {
 	case "esc":
 		m.mode = browsing
 	case "enter":
 		return m.enterLua()
 	case "ctrl+c":
-		if r.line.text() == "" && len(r.open) == 0 {
-			m.mode = browsing // whoever clears one line too many must not lose the console
-			m.say(theme.Text, "left the line; i goes back to it, ctrl-d detaches, q quits")
-		}
-		r.line.reset()
-		r.open = nil
+		m.interruptREPL()
 	case "ctrl+d":
 		if r.line.text() == "" {
 			m.detach()
@@ -109,105 +109,178 @@ func (m *model) pressREPL(msg tea.KeyPressMsg) tea.Cmd {
 	case "ctrl+l":
 		r.lines = nil
 	case "pgup":
-		r.up += max((m.h-8)/2, 1)
+		r.up += m.halfPage()
 	case "pgdown":
-		r.up = max(r.up-max((m.h-8)/2, 1), 0)
+		r.up = max(r.up-m.halfPage(), 0)
 	default:
+		r.up = 0 // whoever types wants to see it
 		r.line.key(msg)
 	}
 	return nil
 }
 
-func (m *model) detach() {
-	if m.repl.target != "" {
-		m.repl.print(theme.Dim, m.clean("detached from "+m.repl.target+"; the service keeps running"))
+func (m *model) halfPage() int { return max((m.h-8)/2, 1) }
+
+// interruptREPL ends one thing: the line that runs, the line that is typed, the
+// watch, the typing.
+func (m *model) interruptREPL() {
+	r := m.repl
+	switch {
+	case r.run != nil:
+		r.run.end()
+	case r.line.text() != "" || r.open():
+		if r.talk != nil {
+			r.talk.Drop()
+		}
+	case r.watch != nil:
+		r.watch.end()
+	default:
+		m.mode = browsing // whoever clears one line too many must not lose the console
+		m.say(theme.Text, "left the line; i goes back to it, ctrl-d detaches, q quits")
 	}
-	m.repl.target, m.repl.open = "", nil
-	m.mode = browsing
+	r.line.reset()
 }
+
+// open reports whether a chunk of Lua is not complete yet.
+func (r *replPane) open() bool { return r.talk != nil && r.talk.Open() != "" }
+
+// moveREPL scrolls the transcript while nobody types.
+func (m *model) moveREPL(a keys.Action) bool {
+	r := m.repl
+	switch a {
+	case keys.Down:
+		r.up--
+	case keys.Up:
+		r.up++
+	case keys.HalfDown:
+		r.up -= m.halfPage()
+	case keys.HalfUp:
+		r.up += m.halfPage()
+	case keys.Top:
+		r.up = maxScroll
+	case keys.Bottom:
+		r.up = 0
+	default:
+		return false
+	}
+	r.up = max(r.up, 0) // drawing ends it at the first line
+	return true
+}
+
+// ownDots are the commands that are about the console and not about a service.
+var ownDots = []string{".attach", ".clear", ".detach"}
 
 // enterLua sends the line; the next one waits for its answer.
 func (m *model) enterLua() tea.Cmd {
 	r := m.repl
-	if r.busy {
-		m.say(theme.Warn, "the line before has not been answered yet")
+	if r.run != nil || r.target != "" && r.talk == nil {
+		m.say(theme.Warn, "the line before has not been answered yet; ctrl-c gives it up")
 		return nil
 	}
-	prompt := r.prompt(m)
 	src := r.line.done()
+	word, rest, _ := strings.Cut(src, " ")
 	switch {
 	case src == "":
 		return nil
-	case len(r.open) > 0: // more of what was begun, whatever it looks like
-	case src == ".help":
-		r.print(theme.Dim, "a line of Lua, an expression or a statement, runs as one turn of the service",
-			".help  .attach NODE:NAME  .detach  .reload  .clear", "esc leaves the line, ctrl-d detaches")
-		return nil
-	case src == ".clear":
+	case r.open(): // more of what was begun, whatever it looks like
+	case word == ".attach":
+		return m.attach(strings.TrimSpace(rest))
+	case word == ".clear":
 		r.lines = nil
 		return nil
-	case src == ".detach":
+	case word == ".detach":
 		m.detach()
 		return nil
-	case strings.HasPrefix(src, ".attach "):
-		m.attach(strings.TrimSpace(strings.TrimPrefix(src, ".attach ")))
+	case word == ".help" && rest == "":
+		m.answer(repl.Help())
+		m.tell(theme.Text, "  .attach TARGET attach to another service\n  .clear         empty the screen\n  .detach        as .quit")
 		return nil
-	case src == ".reload" && r.target != "":
-		_, name, _ := strings.Cut(r.target, ":")
-		return m.run("reload", []string{name}, false)
-	case strings.HasPrefix(src, "."):
-		r.print(theme.Warn, m.clean("unknown command "+src+"; .help lists them"))
-		return nil
-	case r.target == "":
-		r.print(theme.Warn, "not attached: press a on a service, or type .attach NODE:NAME")
+	case r.talk == nil:
+		m.tell(theme.Warn, "not attached: press a on a service, or type .attach NODE:NAME")
 		return nil
 	}
-	r.print(theme.Accent, prompt+m.clean(src))
+	m.tell(theme.Accent, r.talk.Prompt()+src)
 	if why := m.whyNoVerb("eval"); why != "" {
-		r.print(theme.Warn, why)
+		m.tell(theme.Warn, why)
 		return nil
 	}
-	r.busy = true
-	r.open = append(r.open, src)
-	return m.run("eval", []string{r.target, strings.Join(r.open, "\n")}, true)
+	return m.talkLine(src)
 }
 
 // answer prints what a line came to.
-func (r *repl) answer(m *model, msg doneMsg) {
-	r.busy = false
-	if errors.Is(msg.err, ErrIncomplete) {
-		return // the next line goes on
-	}
-	r.open = nil
-	if g := m.generation(r.target); g > 0 && r.gen > 0 && g != r.gen {
-		r.print(theme.Dim, m.clean("-- generation "+strconv.Itoa(r.gen)+" -> "+strconv.Itoa(g)+" --"))
-		r.gen = g
-	}
-	role, text := theme.Text, strings.TrimRight(msg.text, "\n")
-	if msg.err != nil {
-		role, text = theme.Bad, msg.err.Error()
-	}
-	if text == "" {
-		return
-	}
-	for part := range strings.SplitSeq(text, "\n") {
-		r.print(role, m.clean(strings.ReplaceAll(part, "\t", "  ")))
-	}
-	if msg.took > time.Second {
-		r.print(theme.Dim, "took "+millis(msg.took.Microseconds())+"ms")
+func (m *model) answer(a repl.Answer) {
+	for i, b := range a.Blocks {
+		text := b.Text
+		if a.Watched && i == 0 {
+			text = m.pen().clock(time.Now())[:8] + "  " + text
+		}
+		switch b.Kind {
+		case repl.Alarm:
+			m.tell(theme.Bad, text)
+		case repl.Note, repl.Aside, repl.Trace:
+			m.tell(theme.Dim, text)
+		case repl.Hint:
+			m.tell(theme.Dim, "  "+text)
+		case repl.Warning:
+			m.tell(theme.Warn, text)
+		case repl.Failure:
+			m.tell(theme.Bad, "error: "+text)
+		default:
+			switch {
+			case b.Table != nil:
+				m.tellTable(b.Table)
+			case b.Kept != "":
+				m.tell(theme.Text, text+"   -- "+b.Kept)
+			default:
+				m.tell(theme.Text, text)
+			}
+		}
 	}
 }
 
+// tellTable prints a table as wide as it is; the pane wraps what is too long.
+func (m *model) tellTable(t *repl.Table) {
+	if len(t.Rows) == 0 {
+		m.tell(theme.Dim, t.Empty)
+		return
+	}
+	widths := make([]int, len(t.Head))
+	for _, row := range append([][]string{t.Head}, t.Rows...) {
+		for i, cell := range row {
+			widths[i] = max(widths[i], grid.Width(m.clean(cell)))
+		}
+	}
+	set := func(row []string) string {
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = grid.Pad(m.clean(cell), widths[i], t.Right[i], "")
+		}
+		return strings.TrimRight(strings.Join(cells, "  "), " ")
+	}
+	m.repl.print(theme.Dim, set(t.Head))
+	for _, row := range t.Rows {
+		m.repl.print(theme.Text, set(row))
+	}
+}
+
+// note is what stands in the frame of the pane.
+func (r *replPane) note() string {
+	switch {
+	case r.watch != nil:
+		return strings.TrimRight("watch "+r.watch.expr+" = "+r.watch.value, "= ")
+	case r.target == "":
+		return "detached"
+	}
+	return "ctrl-d detaches"
+}
+
 // View prints the transcript and the line being typed, exactly h of w cells.
-func (r *repl) View(m *model, p *pen, w, h int) []string {
+func (r *replPane) View(m *model, p *pen, w, h int) []string {
 	if w <= 0 || h <= 0 {
 		return nil
 	}
 	var body []string
-	if r.target == "" && len(r.lines) == 0 {
-		body = append(body, p.text(w, theme.Dim, " press a on a service or a route, or i and .attach NODE:NAME"))
-	}
-	room := h - 1 + r.up
+	room := h - 1 + min(r.up, maxTranscript*maxBlock)
 	first := len(r.lines)
 	for n := 0; first > 0 && n < room; first-- {
 		n += len(grid.Wrap(r.lines[first-1].text, w-2))
@@ -220,20 +293,31 @@ func (r *repl) View(m *model, p *pen, w, h int) []string {
 	r.up = min(r.up, max(len(body)-(h-1), 0))
 	end := len(body) - r.up
 	body = body[max(end-(h-1), 0):end]
-	line := p.line(w).Gap(1)
-	if r.up == 0 {
-		line.Put(p.on(theme.Accent), r.prompt(m))
-		if r.busy {
-			line.Put(p.on(theme.Dim), "waiting for the answer ...")
-		} else {
-			r.line.draw(p, line, theme.Text, m.mode == inserting)
-		}
-	} else {
-		line.Put(p.on(theme.Dim), "... "+plural(r.up, "line")+" below")
-	}
-	out := append(append(make([]string, 0, h), body...), line.String())
+	out := append(append(make([]string, 0, h), body...), r.lastLine(m, p, w))
 	for len(out) < h {
 		out = append(out, grid.Blank(w))
 	}
 	return out
+}
+
+// lastLine is the one being typed, or why there is none.
+func (r *replPane) lastLine(m *model, p *pen, w int) string {
+	line := p.line(w).Gap(1)
+	prompt := "> "
+	if r.talk != nil {
+		prompt = m.clean(r.talk.Prompt())
+	}
+	switch {
+	case r.up > 0:
+		return line.Put(p.on(theme.Dim), "... "+plural(r.up, "line")+" below").String()
+	case r.target == "" && m.mode != inserting:
+		return line.Put(p.on(theme.Dim), "press a on a service or a route, or i and .attach NODE:NAME").String()
+	case r.target != "" && r.talk == nil:
+		return line.Put(p.on(theme.Dim), "attaching to "+m.clean(r.target)+" ...").String()
+	case r.run != nil:
+		return line.Put(p.on(theme.Accent), prompt).Put(p.on(theme.Dim), "running; ctrl-c gives it up").String()
+	}
+	line.Put(p.on(theme.Accent), prompt)
+	r.line.draw(p, line, theme.Text, m.mode == inserting)
+	return line.String()
 }

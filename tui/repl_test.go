@@ -1,38 +1,289 @@
 package tui
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"shield/runtime/control"
+	"shield/runtime/control/repl"
 )
 
+// fakeTalk answers lines from a table.
+type fakeTalk struct {
+	prompt string
+	open   []string
+	said   []string
+	says   map[string]repl.Answer
+	words  []string
+	fails  error
+	hangs  bool // until it is given up
+}
+
+func (f *fakeTalk) Prompt() string {
+	if len(f.open) > 0 {
+		return strings.Repeat(" ", len(f.prompt)-4) + ">>> "
+	}
+	return f.prompt
+}
+
+func (f *fakeTalk) Open() string { return strings.Join(f.open, "\n") }
+func (f *fakeTalk) Drop()        { f.open = nil }
+
+func (f *fakeTalk) Line(ctx context.Context, line string, show func(repl.Answer)) error {
+	if strings.HasSuffix(line, "(") {
+		f.open = append(f.open, line)
+		return nil
+	}
+	line = strings.Join(append(f.open, line), "\n")
+	f.open = nil
+	f.said = append(f.said, line)
+	if line == ".quit" {
+		return repl.ErrQuit
+	}
+	if f.hangs {
+		<-ctx.Done()
+		show(repl.Answer{Blocks: []repl.Block{{Kind: repl.Warning, Text: "given up"}}})
+		return ctx.Err()
+	}
+	if repl.Watches(line) != "" {
+		for i := 1; ; i++ {
+			show(repl.Answer{Watched: true, Result: &control.CallResult{OK: true, Text: []string{fmt.Sprint(i)}}, Blocks: []repl.Block{{Text: fmt.Sprint("look ", i)}}})
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(time.Second):
+			}
+		}
+	}
+	if a, ok := f.says[line]; ok {
+		show(a)
+	}
+	return f.fails
+}
+
+func (f *fakeTalk) Complete(_ context.Context, line string) (int, []string, error) {
+	from := strings.LastIndexAny(line, ". ") + 1
+	return from, startingWith(f.words, line[from:]), nil
+}
+
+func says(text string) repl.Answer { return repl.Answer{Blocks: []repl.Block{{Text: text}}} }
+
+// talking is a console with a fake behind its REPL.
+func talking(talk *fakeTalk) Config {
+	talk.prompt = "node-3:room.public:3> "
+	return Config{Commander: &fakeCommander{}, Attach: func(_ context.Context, target string) (Talk, repl.Answer, error) {
+		if target != "node-3:room.public" {
+			return nil, repl.Answer{}, errors.New("service_not_found: nobody publishes " + target)
+		}
+		return talk, repl.Answer{Blocks: []repl.Block{{Kind: repl.Note, Text: "attached to " + target + "   code 3 77be01"}}}, nil
+	}}
+}
+
+// enter types a line and carries it out.
+func (c *console) enter(line string) *console {
+	c.t.Helper()
+	for _, r := range line {
+		c.send(key(string(r)))
+	}
+	c.run("enter")
+	return c
+}
+
 func TestREPL(t *testing.T) {
-	fake := &fakeCommander{reply: "7"}
-	in(t, 80, 24, Config{Commander: fake}, func(t *testing.T, c *console) {
+	talk := &fakeTalk{says: map[string]repl.Answer{
+		"#rooms": says("7"),
+		"f(\n1)": says("one"),
+		"x": {Blocks: []repl.Block{{Kind: repl.Output, Text: "printed\n\x1b[2Jtwo\n"}, {Kind: repl.Failure, Text: "attempt to index a nil value"},
+			{Kind: repl.Hint, Text: "M.x is nil"}, {Kind: repl.Trace, Text: "stack traceback:\n\troom.lua:3"}}},
+		".state": {Blocks: []repl.Block{{Text: "M.gold = 3", Kept: "field"}}},
+		".timers": {Blocks: []repl.Block{{Table: &repl.Table{Head: []string{"TIMER", "DUE", "FUNCTION"}, Right: []bool{true, true, false},
+			Rows: [][]string{{"1", "in 12.5s", "room.lua:9"}, {"14", "now", "room.lua:12"}}}}}},
+		".calls": {Blocks: []repl.Block{{Table: &repl.Table{Head: []string{"HANDLER"}, Right: []bool{false}, Empty: "no handler has run yet"}}}},
+	}}
+	in(t, 80, 24, talking(talk), func(t *testing.T, c *console) {
 		c.run("4 G k a")
-		c.wants("[7]REPL", "attached to node-3:room.public", "node-3:room.public g3> ")
-		c.run("# r o o m s enter")
-		c.wants("node-3:room.public g3> #rooms", "7")
+		c.wants("[7]REPL", "attached to node-3:room.public   code 3 77be01", "node-3:room.public:3> ")
+		c.enter("#rooms").wants("node-3:room.public:3> #rooms", "7")
 		c.run("esc 1")
 		c.wants("[1]Nodes") // out of the line, keys are keys again
-		c.run("7 ctrl+d")
-		c.wants("detached from node-3:room.public; the service keeps running")
-		fake.err = errors.New("handler_error: <repl>:1: attempt to index a nil value\nstack traceback:\n\t<repl>:1")
-		c.run("4 a x enter")
-		c.wants("attempt to index a nil value", "<repl>:1")
-		fake.err = fmt.Errorf("%w: at EOF", ErrIncomplete)
-		c.run("f ( enter")
-		c.wants(">>> ")
-		fake.err = nil
-		c.run("1 ) enter")
-		c.wants(">>> 1)", "7")
+		c.run("7")
+		c.enter("f(").wants(">>> ").enter("1)").wants(">>> 1)", "one")
+		c.enter("x").wants("printed", "error: attempt to index a nil value", "  M.x is nil", "    room.lua:3")
+		c.enter(".state").wants("M.gold = 3   -- field")
+		c.enter(".timers").wants("TIMER       DUE  FUNCTION", "    1  in 12.5s  room.lua:9", "   14       now  room.lua:12")
+		c.enter(".calls").wants("no handler has run yet")
+		c.enter(".help").wants(".timers", ".watch EXPR", ".attach TARGET")
+		c.enter(".clear").lacks("no handler")
+		c.run("ctrl+d")
+		c.wants("detached from node-3:room.public; the service keeps running", "or i and .attach NODE:NAME")
+		c.run("i")
+		c.enter("1").wants("not attached: press a on a service")
+		c.enter(".attach nowhere").wants("error: service_not_found: nobody publishes nowhere", "detached")
+		c.enter(".attach node-3:room.public").enter(".quit").wants("detached from node-3:room.public")
 	})
-	if last := fake.asked[len(fake.asked)-1]; last != "eval|node-3:room.public|f(\n1)" {
-		t.Errorf("the lines of a chunk were asked as %q", last)
+	want := []string{"#rooms", "f(\n1)", "x", ".state", ".timers", ".calls", ".quit"}
+	if !slices.Equal(talk.said, want) {
+		t.Errorf("the service heard %q, want %q", talk.said, want)
 	}
-	if want := "eval|node-3:room.public|#rooms"; fake.asked[0] != want {
-		t.Errorf("asked %q, want %q", fake.asked, want)
+}
+
+func TestREPLCompletes(t *testing.T) {
+	talk := &fakeTalk{words: []string{"shield", "sword", "members"}}
+	in(t, 80, 24, talking(talk), func(t *testing.T, c *console) {
+		c.run("4 G k a")
+		for _, tt := range []struct{ typed, want string }{
+			{".ti", "> .timers"}, {".det", "> .detach"}, {".attach node-3:r", "> .attach node-3:room.public"},
+			{"M.m", "> M.members"}, {".watch M.m", "> .watch M.members"}, {"M.s", "> M.s"}, {"zz", "> zz"},
+		} {
+			c.keys("type:" + strings.ReplaceAll(tt.typed, " ", " space type:"))
+			c.run("tab")
+			c.wants(tt.want)
+			c.run("ctrl+u")
+		}
+		c.keys("type:M.s")
+		c.run("tab")
+		c.wants("shield  sword")
+		c.keys("w").lacks("shield  sword")
+		c.keys("ctrl+u type:M.m) left")
+		c.run("tab X")
+		c.wants("M.membersX)")
+		c.keys("ctrl+e ctrl+u type:.s")
+		c.run("tab")
+		c.wants(".save  .stack  .state")
+	})
+}
+
+// A line that takes long holds no key, and ctrl-c gives it up.
+func TestREPLGivesUp(t *testing.T) {
+	talk := &fakeTalk{hangs: true}
+	in(t, 80, 24, talking(talk), func(t *testing.T, c *console) {
+		c.run("4 G k a")
+		c.keys("type:loop()")
+		done := c.beside("enter")
+		c.wants("running; ctrl-c gives it up")
+		c.keys("type:next enter").wants("the line before has not been answered yet")
+		c.keys("ctrl+c")
+		done()
+		c.wants("given up", "node-3:room.public:3> ")
+		c.lacks("running")
+
+		c.keys("type:loop()")
+		done = c.beside("enter")
+		c.keys("ctrl+d").wants("detached") // what is under way goes with it
+		done()
+	})
+}
+
+// beside presses a key whose command takes long; done waits for it.
+func (c *console) beside(k string) (done func()) {
+	_, cmd := c.m.Update(key(k))
+	msgs := make(chan tea.Msg)
+	stop := make(chan struct{})
+	var begin func(tea.Cmd)
+	open := 0
+	over := make(chan struct{}, 8)
+	begin = func(cmd tea.Cmd) {
+		if cmd == nil {
+			return
+		}
+		open++
+		go func() {
+			defer func() { over <- struct{}{} }()
+			select {
+			case msgs <- cmd():
+			case <-stop:
+			}
+		}()
 	}
+	step := func(msg tea.Msg) {
+		switch msg := msg.(type) {
+		case tea.BatchMsg:
+			for _, sub := range msg {
+				begin(sub)
+			}
+		case answerMsg, overMsg:
+			_, next := c.m.Update(msg)
+			begin(next)
+		}
+	}
+	begin(cmd)
+	pump := func() {
+		for {
+			synctest.Wait()
+			select {
+			case msg := <-msgs:
+				step(msg)
+			default:
+				return
+			}
+		}
+	}
+	pump()
+	c.pump = pump
+	return func() {
+		pump()
+		close(stop)
+		for range open {
+			<-over
+		}
+	}
+}
+
+// A watch goes on while lines are typed; its last value stands in the frame.
+func TestREPLWatches(t *testing.T) {
+	talk := &fakeTalk{says: map[string]repl.Answer{"#rooms": says("seven")}}
+	in(t, 80, 24, talking(talk), func(t *testing.T, c *console) {
+		c.run("4 G k a")
+		c.keys("type:.watch space type:#M.gold")
+		done := c.beside("enter")
+		c.wants("00:00:00  look 1", "watch #M.gold = 1")
+		c.enter("#rooms").wants("seven")
+		time.Sleep(time.Second)
+		c.pump()
+		c.wants("00:00:01  look 2", "watch #M.gold = 2")
+		c.keys("x ctrl+c").wants("watch #M.gold = 2") // that was for the typed line
+		c.keys("ctrl+c")
+		done()
+		c.wants("the watch of #M.gold has ended", "ctrl-d detaches")
+	})
+}
+
+func TestREPLTellsWhatWentWrong(t *testing.T) {
+	talk := &fakeTalk{fails: errors.New("lost the server at unix:x")}
+	in(t, 80, 24, talking(talk), func(t *testing.T, c *console) {
+		c.run("4 G k a")
+		c.enter("1").wants("error: lost the server at unix:x", "node-3:room.public:3> ")
+	})
+	in(t, 80, 24, Config{Commander: &fakeCommander{}}, func(t *testing.T, c *console) {
+		c.run("4 a")
+		c.wants("repl: this server has no REPL")
+	})
+	in(t, 80, 24, Config{}, func(t *testing.T, c *console) {
+		c.run("4 a")
+		c.wants("a: this is a recording")
+	})
+}
+
+func TestTranscriptScrolls(t *testing.T) {
+	talk := &fakeTalk{says: map[string]repl.Answer{"n": says(strings.Repeat("line\n", 60) + "last")}}
+	in(t, 80, 24, talking(talk), func(t *testing.T, c *console) {
+		c.run("4 G k a")
+		c.enter("n").wants("last")
+		c.keys("pgup").wants("lines below")
+		c.lacks("last")
+		c.keys("pgdown").wants("last")
+		c.keys("esc g").wants("attached to node-3:room.public", "lines below")
+		c.keys("j k ctrl+d G").wants("last")
+		c.keys("/").wants("there is nothing to filter here")
+	})
 }
 
 func TestCtrlCInTheREPLLeavesTheLine(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
 
+	"shield/runtime/control/repl"
 	"shield/runtime/shield"
 )
 
@@ -28,6 +29,10 @@ type Config struct {
 	// Methods lists what may be called on a target, for the tab key. nil: nothing
 	// is completed there.
 	Methods func(ctx context.Context, target string) ([]string, error)
+
+	// Attach begins a session with a service, for the REPL; the answer greets.
+	// nil: there is no REPL.
+	Attach func(ctx context.Context, target string) (Talk, repl.Answer, error)
 
 	Input   io.Reader // the terminal; nil: no input, as in tests
 	Output  io.Writer

@@ -98,9 +98,5 @@ type Commander interface {
 	Do(ctx context.Context, verb string, args []string) (string, error)
 }
 
-// ErrIncomplete is what eval ends with when its Lua ends too early: nothing was
-// run, and more may follow.
-var ErrIncomplete = errors.New("the Lua is not complete")
-
 // Reply is how long the console waits for a verb before it says so.
 const Reply = 10 * time.Second

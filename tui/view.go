@@ -203,11 +203,7 @@ func (m *model) body(p *pen, w, h int) []string {
 		}
 		return m.logBox(p, 0, 2, w, h, true)
 	case keys.REPL:
-		note := "detached"
-		if m.repl.target != "" {
-			note = "ctrl-d detaches"
-		}
-		return p.box(w, h, m.mode == inserting, strings.TrimSpace("REPL  "+m.repl.target), note, m.repl.View(m, p, w-2, h-2))
+		return p.box(w, h, m.mode == inserting, strings.TrimSpace("REPL  "+m.repl.target), m.repl.note(), m.repl.View(m, p, w-2, h-2))
 	default:
 		if m.opened {
 			return m.textBox(p, w, h, m.detailTitle(v), "esc closes", m.detail(p, v, w-4))

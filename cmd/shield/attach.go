@@ -149,27 +149,10 @@ func confirm(io *IO, yes bool, what string) error {
 }
 
 // codeLens is how a version of code is shown everywhere: generation and hash.
-func codeLens(generation int, code string) string {
-	if generation == 0 && code == "" {
-		return ""
-	}
-	return strings.TrimSpace(fmt.Sprintf("%d %s", generation, code))
-}
+func codeLens(generation int, code string) string { return control.CodeText(generation, code) }
 
 // age is a length of time for a cell of a table.
-func age(ms int64) string {
-	d := time.Duration(ms) * time.Millisecond
-	switch {
-	case d < time.Second:
-		return fmt.Sprintf("%dms", d.Milliseconds())
-	case d < time.Minute:
-		return fmt.Sprintf("%.1fs", d.Seconds())
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
-	default:
-		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
-	}
-}
+func age(ms int64) string { return control.AgeText(ms) }
 
 // took is how long a call took, for people.
 func took(ms float64) string {

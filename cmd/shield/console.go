@@ -99,6 +99,7 @@ func runConsole(ctx context.Context, io *IO, f consoleFlags) (err error) {
 		}
 		defer c.Close()
 		server := tuiattach.New(c)
+		server.Dir, cfg.Attach = io.Dir, server.Attach
 		cfg.Source, cfg.Commander, cfg.History, cfg.Methods, cfg.Endpoint = server, server, server.History, server.Methods, c.Endpoint().String()
 	}
 	if f.record != "" {

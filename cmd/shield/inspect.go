@@ -9,7 +9,7 @@ import (
 
 	"shield/runtime/control"
 	"shield/runtime/control/client"
-	"shield/runtime/shield"
+	"shield/runtime/control/repl"
 )
 
 func newInspect(io *IO) *cobra.Command {
@@ -43,35 +43,38 @@ func printInspection(io *IO, in control.Inspection) error {
 	fact := func(name, format string, args ...any) {
 		fmt.Fprintf(io.Out, "%s %s\n", io.PaintOut(Bold, fmt.Sprintf("%-9s", name)), clean(fmt.Sprintf(format, args...)))
 	}
-	fact("service", "%s on %s, #%d, %s since %s", in.Service, in.Node, in.ID, in.State, age(in.AgeMS))
+	fact("service", "%s on %s, #%d, %s since %s", in.Service, in.Node, in.ID, in.State, control.AgeText(in.AgeMS))
 	fact("code", "%s  %s", codeLens(in.Generation, in.Code), strings.Join(in.Files, " "))
 	switch {
 	case in.Stuck == nil:
-		fact("memory", "%s in %d objects", size(in.Memory), in.Objects)
+		fact("memory", "%s in %d objects", control.SizeText(in.Memory), in.Objects)
 	case in.Memory > 0:
-		fact("memory", "%s when it was measured last", size(in.Memory))
+		fact("memory", "%s when it was measured last", control.SizeText(in.Memory))
 	default:
 		fact("memory", "not measured yet")
 	}
 	mailbox := "empty"
 	if in.Mailbox == 1 {
-		mailbox = "1 message, which waits for " + age(in.MailboxAgeMS)
+		mailbox = "1 message, which waits for " + control.AgeText(in.MailboxAgeMS)
 	} else if in.Mailbox > 1 {
-		mailbox = fmt.Sprintf("%d messages, the oldest waits for %s", in.Mailbox, age(in.MailboxAgeMS))
+		mailbox = fmt.Sprintf("%d messages, the oldest waits for %s", in.Mailbox, control.AgeText(in.MailboxAgeMS))
 	}
 	fact("mailbox", "%s", mailbox)
 	fact("calls", "%d, %d errors, %d in flight, %d restarts", in.Calls, in.Errors, in.InFlight, in.Restarts)
 	printStuck(io, in)
-	if err := section(io, in.Handlers, handlerColumns); err != nil {
+	if err := section(io, repl.Handlers(in.Handlers)); err != nil {
 		return err
 	}
-	if err := section(io, in.Tables, tableColumns); err != nil {
+	if len(in.Tables) > 0 {
+		fmt.Fprintln(io.Out)
+		if err := Print(io, in.Tables, tableColumns, ""); err != nil {
+			return err
+		}
+	}
+	if err := section(io, repl.Timers(in.Timers)); err != nil {
 		return err
 	}
-	if err := section(io, in.Timers, timerColumns); err != nil {
-		return err
-	}
-	if err := section(io, in.Waiting, waitingColumns); err != nil {
+	if err := section(io, repl.Waiting(in.Waiting)); err != nil {
 		return err
 	}
 	printStacks(io, in.Waiting)
@@ -84,12 +87,12 @@ func printInspection(io *IO, in control.Inspection) error {
 	return nil
 }
 
-func section[T any](io *IO, rows []T, columns []Column[T]) error {
-	if len(rows) == 0 {
+func section(io *IO, t *repl.Table) error {
+	if len(t.Rows) == 0 {
 		return nil
 	}
 	fmt.Fprintln(io.Out)
-	return Print(io, rows, columns, "")
+	return printTable(io, t)
 }
 
 // printStuck says what keeps everybody out of a service.
@@ -97,102 +100,19 @@ func printStuck(io *IO, in control.Inspection) {
 	if in.Stuck == nil {
 		return
 	}
-	fmt.Fprintf(io.Out, "%s in %s (%s) since %s\n", io.PaintOut(Red, "stuck    "), clean(in.Stuck.Method), clean(in.Stuck.Kind), age(in.Stuck.ForMS))
-	if in.Stuck.Stack == "" {
-		fmt.Fprintln(io.Out, "          its Lua stack can't be had: a function of the runtime does not return")
-		return
-	}
-	fmt.Fprintln(io.Out, cleanLines(in.Stuck.Stack))
+	head, stack := repl.StuckText(in.Stuck)
+	fmt.Fprintf(io.Out, "%s %s\n%s\n", io.PaintOut(Red, "stuck    "), clean(head), cleanLines(stack))
 }
 
-// printStacks writes the stacks of handlers that wait, those of one stack
-// together.
+// printStacks writes the stacks of handlers that wait.
 func printStacks(io *IO, rows []control.WaitRow) {
-	count := map[string]int{}
-	var order []control.WaitRow
-	for _, r := range rows {
-		if r.Stack == "" {
-			continue
-		}
-		if count[r.Stack]++; count[r.Stack] == 1 {
-			order = append(order, r)
-		}
+	for _, text := range repl.Stacks(rows) {
+		fmt.Fprintf(io.Out, "\n%s\n", cleanLines(text))
 	}
-	for _, r := range order {
-		head := fmt.Sprintf("%s in %s", r.Method, waitText(r))
-		if n := count[r.Stack]; n > 1 {
-			head = fmt.Sprintf("%d times %s", n, head)
-		}
-		fmt.Fprintf(io.Out, "\n%s\n%s\n", clean(head), cleanLines(r.Stack))
-	}
-}
-
-// waitText is what a handler waits in, as it is written in Lua.
-func waitText(r control.WaitRow) string {
-	switch {
-	case r.Calls != "":
-		return fmt.Sprintf("%s(%q, %q)", r.What, r.Target, r.Calls)
-	case r.Target != "":
-		return fmt.Sprintf("%s(%q)", r.What, r.Target)
-	}
-	return r.What
-}
-
-// size is a number of bytes for people.
-func size(n int64) string {
-	switch {
-	case n < 10<<10:
-		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
-	case n < 10<<20:
-		return fmt.Sprintf("%d KiB", n>>10)
-	default:
-		return fmt.Sprintf("%d MiB", n>>20)
-	}
-}
-
-func millisText(ms float64) string { return fmt.Sprintf("%.2f ms", ms) }
-
-var handlerColumns = []Column[control.HandlerRow]{
-	{Head: "HANDLER", Cell: func(r control.HandlerRow) string { return r.Method }},
-	{Head: "COUNT", Right: true, Cell: func(r control.HandlerRow) string { return number(r.Count) }},
-	{Head: "ERRORS", Right: true, Cell: func(r control.HandlerRow) string { return number(r.Errors) }},
-	{Head: "MEAN", Right: true, Cell: func(r control.HandlerRow) string { return millisText(r.MeanMS) }},
-	{Head: "MAX", Right: true, Cell: func(r control.HandlerRow) string { return millisText(r.MaxMS) }},
 }
 
 var tableColumns = []Column[control.TableRow]{
 	{Head: "TABLE", Cell: func(r control.TableRow) string { return r.Path }},
-	{Head: "SIZE", Right: true, Cell: func(r control.TableRow) string { return size(r.Bytes) }},
+	{Head: "SIZE", Right: true, Cell: func(r control.TableRow) string { return control.SizeText(r.Bytes) }},
 	{Head: "ENTRIES", Right: true, Cell: func(r control.TableRow) string { return number(r.Entries) }},
-}
-
-var timerColumns = []Column[control.TimerRow]{
-	{Head: "TIMER", Right: true, Cell: func(r control.TimerRow) string { return number(r.ID) }},
-	{Head: "DUE", Right: true, Cell: func(r control.TimerRow) string {
-		if r.InMS < 0 {
-			return "now"
-		}
-		return "in " + age(r.InMS)
-	}},
-	{Head: "EVERY", Right: true, Cell: func(r control.TimerRow) string {
-		if r.EveryMS == 0 {
-			return "once"
-		}
-		return age(r.EveryMS)
-	}},
-	{Head: "FUNCTION", Cell: func(r control.TimerRow) string { return r.Function }},
-}
-
-var waitingColumns = []Column[control.WaitRow]{
-	{Head: "HANDLER", Cell: func(r control.WaitRow) string { return r.Method }},
-	{Head: "WAITS IN", Cell: waitText},
-	{Head: "SINCE", Right: true, Cell: func(r control.WaitRow) string { return age(r.ForMS) }},
-	{Head: "TRACE", Cell: func(r control.WaitRow) string { return traceText(r.Trace) }},
-}
-
-func traceText(t shield.TraceID) string {
-	if t == 0 {
-		return ""
-	}
-	return t.String()
 }

@@ -8,6 +8,8 @@ import (
 
 	"shield/runtime/control"
 	"shield/runtime/control/client"
+	"shield/runtime/control/repl"
+	"shield/runtime/shield"
 )
 
 func newWaits(io *IO) *cobra.Command {
@@ -52,7 +54,7 @@ var waitColumns = []Column[control.WaitRow]{
 	{Head: "SERVICE", Cell: func(r control.WaitRow) string { return r.Service }},
 	{Head: "NODE", Cell: func(r control.WaitRow) string { return string(r.Node) }},
 	{Head: "HANDLER", Cell: func(r control.WaitRow) string { return r.Method }},
-	{Head: "WAITS IN", Cell: waitText},
+	{Head: "WAITS IN", Cell: repl.WaitText},
 	{Head: "FOR", Cell: func(r control.WaitRow) string { return r.To }},
 	{Head: "SINCE", Right: true, Cell: func(r control.WaitRow) string { return age(r.ForMS) }},
 	{Head: "TRACE", Cell: func(r control.WaitRow) string { return traceText(r.Trace) }},
@@ -77,3 +79,10 @@ var ringColumn = Column[control.WaitRow]{Head: "RING",
 		}
 		return Plain
 	}}
+
+func traceText(t shield.TraceID) string {
+	if t == 0 {
+		return ""
+	}
+	return t.String()
+}

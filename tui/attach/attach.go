@@ -17,12 +17,15 @@ import (
 
 	"shield/runtime/control"
 	"shield/runtime/control/client"
+	"shield/runtime/control/repl"
 	"shield/runtime/shield"
 	"shield/tui"
 )
 
 // Server is a running project as the console sees it.
 type Server struct {
+	Dir string // where .load and .save of the REPL look for files
+
 	c       *client.Client
 	dev     atomic.Bool // it is `shield dev`, which can do more
 	session string      // whose locals live on from one eval to the next
@@ -120,6 +123,15 @@ func (s *Server) Methods(ctx context.Context, target string) ([]string, error) {
 	return s.c.Methods(ctx, target)
 }
 
+// Attach begins a session with a service, for the REPL.
+func (s *Server) Attach(ctx context.Context, target string) (tui.Talk, repl.Answer, error) {
+	session, hello, err := repl.Attach(ctx, s.c, repl.Config{Target: target, Dir: s.Dir})
+	if err != nil {
+		return nil, hello, err
+	}
+	return session, hello, nil
+}
+
 // Verbs implements tui.Commander.
 func (s *Server) Verbs() []string {
 	verbs := []string{"call", "eval", "reload", "kick", "drain", "loglevel"}
@@ -204,37 +216,7 @@ func (s *Server) reload(ctx context.Context, args []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return reloadText(res), nil
-}
-
-// reloadText is one line when all went well, else a line for each that did not,
-// with the excerpt that came with it.
-func reloadText(res control.ReloadResult) string {
-	counts := map[string]int{}
-	var b strings.Builder
-	for _, row := range res.Services {
-		counts[row.Result]++
-		if row.Error != nil {
-			fmt.Fprintf(&b, "%s on %s: %s\n", row.Service, row.Node, errorText(row.Error))
-		}
-		for _, w := range row.Warnings {
-			fmt.Fprintf(&b, "%s on %s: %s\n", row.Service, row.Node, w)
-		}
-		for _, l := range row.Lost {
-			fmt.Fprintf(&b, "%s on %s: lost %s\n", row.Service, row.Node, l)
-		}
-	}
-	var parts []string
-	for _, word := range []string{"reloaded", "restarted", "started", "undone", "unchanged", "refused", "held back", "failed"} {
-		if counts[word] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", counts[word], word))
-		}
-	}
-	head := strings.Join(parts, ", ")
-	if head == "" {
-		head = "nothing to reload"
-	}
-	return strings.TrimRight(fmt.Sprintf("%s in %.0fms\n%s", head, res.MS, b.String()), "\n")
+	return repl.ReloadText(res), nil
 }
 
 // jsonArgs makes an argument JSON if it parses as JSON, else a string.
@@ -258,7 +240,7 @@ func answer(res control.CallResult, err error, lens bool) (string, error) {
 	}
 	switch {
 	case res.Incomplete != "":
-		return "", fmt.Errorf("%w: %s", tui.ErrIncomplete, res.Incomplete)
+		return "", fmt.Errorf("the Lua is not complete: %s", res.Incomplete)
 	case !res.OK && res.Error == nil:
 		return "", errors.New("the server said neither yes nor why not")
 	case !res.OK:

@@ -19,6 +19,7 @@ import (
 
 	"shield/runtime/control"
 	"shield/runtime/control/client"
+	"shield/runtime/control/repl"
 	"shield/runtime/shield"
 	"shield/tui"
 )
@@ -37,6 +38,9 @@ func serve(t *testing.T, watch string, posts map[string]any) (*Server, *asked) {
 	got := &asked{}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /ops/watch", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, watch) })
+	mux.HandleFunc("GET /ops/inspect", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, `{"service":"room","node":"node-2","state":%q,"reason":"why not","generation":3}`, r.URL.Query().Get("target"))
+	})
 	mux.HandleFunc("POST /", func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -157,5 +161,23 @@ func TestDo(t *testing.T) {
 		if request != tt.request {
 			t.Errorf("%s asked %s, want %s", tt.line, request, tt.request)
 		}
+	}
+}
+
+func TestAttach(t *testing.T) {
+	s, got := serve(t, "", map[string]any{"/ops/eval": control.CallResult{OK: true, Values: []json.RawMessage{}, Text: []string{"7"}}})
+	talk, hello, err := s.Attach(t.Context(), "running")
+	if err != nil || len(hello.Blocks) == 0 || talk.Prompt() != "node-2:running:3> " {
+		t.Fatalf("Attach() = %v, %+v, %v", talk, hello, err)
+	}
+	said := ""
+	if err := talk.Line(t.Context(), "#M", func(a repl.Answer) { said += a.Blocks[0].Text }); err != nil || said != "7" {
+		t.Errorf("the line came to %q, %v", said, err)
+	}
+	if len(got.all) != 1 || !strings.Contains(got.all[0], `"source":"#M"`) {
+		t.Errorf("asked %q", got.all)
+	}
+	if talk, _, err := s.Attach(t.Context(), "failed"); err == nil || talk != nil {
+		t.Errorf("attached to a failed service: %v, %v", talk, err)
 	}
 }

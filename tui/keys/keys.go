@@ -96,6 +96,7 @@ const (
 	Wrap    Action = "wrap"
 	Next    Action = "next"
 	Clock   Action = "clock"
+	Insert  Action = "insert"
 )
 
 // Binding is one line of the table.
@@ -156,17 +157,18 @@ var Table = []Binding{
 	{Keys: []string{"L"}, Short: "level", Help: "lowest level shown: debug, info, warn, error", Action: Level, Views: []View{Logs}, Rank: 52},
 	{Keys: []string{"w"}, Short: "wrap", Help: "wrap long lines", Action: Wrap, Views: []View{Logs}, Rank: 47},
 	{Keys: []string{"t"}, Short: "time", Help: "clock time, or seconds ago", Action: Clock, Views: []View{Logs}, Rank: 40},
+	{Keys: []string{"i", "enter"}, Short: "type", Help: "type into the line; esc leaves it, .help lists its commands", Action: Insert, Views: []View{REPL}, Rank: 80},
 
 	{Keys: []string{"0", "1", "2", "3", "4", "5", "6", "7"}, Show: "0-7", Help: "show a view", Action: Show},
 	{Keys: []string{"tab"}, Help: "next pane, or next view", Action: NextPane},
-	{Keys: []string{"shift+tab"}, Help: "the one before", Action: PrevPane},
+	{Keys: []string{"shift+tab"}, Show: "shift-tab", Help: "the one before", Action: PrevPane},
 	{Keys: []string{"j", "down"}, Show: "j down", Help: "down", Action: Down},
 	{Keys: []string{"k", "up"}, Show: "k up", Help: "up", Action: Up},
 	{Keys: []string{"g", "home"}, Show: "g home", Help: "to the top", Action: Top},
 	{Keys: []string{"G", "end"}, Show: "G end", Help: "to the bottom; follows where there is something to follow", Action: Bottom},
 	{Keys: []string{"ctrl+d", "pgdown"}, Show: "ctrl-d", Help: "half a screen down", Action: HalfDown},
 	{Keys: []string{"ctrl+u", "pgup"}, Show: "ctrl-u", Help: "half a screen up", Action: HalfUp},
-	{Keys: []string{"left"}, Help: "pan to the left, also in lines of the log", Action: PanLeft},
+	{Keys: []string{"left"}, Help: "pan to the left: wide columns, lines of the log", Action: PanLeft},
 	{Keys: []string{"right"}, Help: "pan to the right", Action: PanRight},
 	{Keys: []string{"esc"}, Help: "back; clears the filter", Action: Back},
 	{Keys: []string{"?"}, Short: "help", Help: "this list", Action: Help, Rank: 100},
@@ -184,7 +186,7 @@ var Table = []Binding{
 	{Keys: []string{"ctrl+l"}, Show: "ctrl-l", Help: "draw the screen again", Action: Redraw},
 	{Keys: []string{"ctrl+z"}, Show: "ctrl-z", Help: "suspend", Action: Suspend},
 	{Keys: []string{"q"}, Short: "quit", Help: "quit the console; the cluster stays", Action: Quit, Rank: 95},
-	{Keys: []string{"ctrl+c"}, Show: "ctrl-c", Help: "clear a half-typed line; leave the line of the REPL; else quit", Action: Interrupt},
+	{Keys: []string{"ctrl+c"}, Show: "ctrl-c", Help: "give up the line, leave it, else quit", Action: Interrupt},
 }
 
 // Find gives the binding of a key in a view, nil when there is none. A key of

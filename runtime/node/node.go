@@ -70,6 +70,7 @@ type Node struct {
 	gateways []*gateway.Gateway
 	guests   guests
 	waiting  waiting
+	names    names
 	routes   atomic.Pointer[shield.RPCTable]
 	shift    atomic.Int64 // of the business clock, nanoseconds
 	intent   atomic.Pointer[shield.Intent]

@@ -73,12 +73,7 @@ func (n *Node) nameOf(h shield.Handle) (shield.Name, bool) {
 	if h.Node == n.id {
 		return n.Runtime().NameOf(h)
 	}
-	for _, r := range n.Routes() {
-		if r.Node == h.Node && r.Service == h.ID {
-			return r.Name, true
-		}
-	}
-	return "", false
+	return n.names.find(h, n.Routes)
 }
 
 // Services lists this node's services with the sessions bound to each.

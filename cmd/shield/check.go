@@ -23,7 +23,7 @@ would run it, so secrets may be missing; with it, as shield run would.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error { return runCheck(io, overlay) },
 	}
-	cmd.Flags().StringVar(&overlay, "config", "", "a file that lies over shield.yaml")
+	overlayFlag(cmd, &overlay)
 	return cmd
 }
 

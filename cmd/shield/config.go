@@ -30,12 +30,7 @@ func newConfigCheck(io *IO) *cobra.Command {
 		Example: "  shield config check\n  shield config check --config node-1.yaml\n  shield config check --json",
 		Args:    args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
-			opts, err := projectOptions(io, overlay)
-			if err != nil {
-				return err
-			}
-			opts.Dev = overlay == ""
-			cfg, err := loadProject(io, opts)
+			cfg, err := loadOverlaid(io, overlay)
 			if err != nil {
 				return err
 			}
@@ -46,7 +41,7 @@ func newConfigCheck(io *IO) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&overlay, "config", "", "a file that lies over shield.yaml")
+	overlayFlag(cmd, &overlay)
 	return cmd
 }
 
@@ -59,12 +54,7 @@ func newConfigShow(io *IO) *cobra.Command {
 		Example: "  shield config show\n  shield config show --origin         # where each value comes from\n  shield config show --config node-1.yaml --json",
 		Args:    args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
-			opts, err := projectOptions(io, overlay)
-			if err != nil {
-				return err
-			}
-			opts.Dev = overlay == ""
-			cfg, err := loadProject(io, opts)
+			cfg, err := loadOverlaid(io, overlay)
 			if err != nil {
 				return err
 			}
@@ -79,7 +69,22 @@ func newConfigShow(io *IO) *cobra.Command {
 			return Print(io, cfg.Values(), columns, "")
 		},
 	}
-	cmd.Flags().StringVar(&overlay, "config", "", "a file that lies over shield.yaml")
+	overlayFlag(cmd, &overlay)
 	cmd.Flags().BoolVar(&origin, "origin", false, "also print where each value comes from")
 	return cmd
+}
+
+func overlayFlag(cmd *cobra.Command, overlay *string) {
+	cmd.Flags().StringVar(overlay, "config", "", "a file that lies over shield.yaml")
+}
+
+// loadOverlaid loads the project as shield dev would, or with a file over it as
+// shield run would.
+func loadOverlaid(io *IO, overlay string) (*config.Config, error) {
+	opts, err := projectOptions(io, overlay)
+	if err != nil {
+		return nil, err
+	}
+	opts.Dev = overlay == ""
+	return loadProject(io, opts)
 }

@@ -10,16 +10,11 @@ import (
 	"shield/runtime/config"
 )
 
-func TestProjectTellsEverythingAtOnce(t *testing.T) {
-	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"shield.yaml":         "nope: 1\nservices:\n  - { name: a, script: a.lua }\n",
-		"rpc.yaml":            "routes: [{ id: 1, name: x, dir: s2c }]\n",
-		"a.lua":               "local M = {}\nfunction M.f()\n  return 1\n",
-		"lib/b.lua":           "local x = = 1\n",
-		"lib/good.lua":        "return {}\n",
-		".shield/ignored.lua": "(((",
-	} {
+// checked checks a project of files. It gives its folder and the report.
+func checked(t *testing.T, files map[string]string) (dir string, r Result) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, text := range files {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -32,6 +27,18 @@ func TestProjectTellsEverythingAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return dir, r
+}
+
+func TestProjectTellsEverythingAtOnce(t *testing.T) {
+	_, r := checked(t, map[string]string{
+		"shield.yaml":         "nope: 1\nservices:\n  - { name: a, script: a.lua }\n",
+		"rpc.yaml":            "routes: [{ id: 1, name: x, dir: s2c }]\n",
+		"a.lua":               "local M = {}\nfunction M.f()\n  return 1\n",
+		"lib/b.lua":           "local x = = 1\n",
+		"lib/good.lua":        "return {}\n",
+		".shield/ignored.lua": "(((",
+	})
 	var have []string
 	for _, p := range r.Problems {
 		have = append(have, p.Pos.String())
@@ -45,8 +52,7 @@ func TestProjectTellsEverythingAtOnce(t *testing.T) {
 // What loads only when it runs is tried out: a top level that throws, a module
 // that is no table, a handler that rpc.yaml names in vain. Nothing is touched.
 func TestProjectTriesScriptsOut(t *testing.T) {
-	dir := t.TempDir()
-	for name, text := range map[string]string{
+	dir, r := checked(t, map[string]string{
 		"shield.yaml": `
 lua: { sandbox: { allow_os: true, allow_io: true } }
 services:
@@ -66,19 +72,7 @@ gateways:
 		"user.lua":     "require('deep')\nreturn {}\n",
 		"number.lua":   "return 7\n",
 		"busy.lua":     "os.remove('good.lua')\nlocal f = io.open('made.txt', 'w')\nprint('loud')\nreturn {}\n",
-	} {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r, err := Project(config.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
 	var have []string
 	for _, p := range r.Problems {
 		if !p.Warning {

@@ -52,6 +52,7 @@ func New(cfg Config) (_ *Node, err error) {
 		}
 	}()
 	n.routes.Store(cfg.Project.Table())
+	n.project.Store(cfg.Project)
 	if cfg.Project.Cluster.NodeID != "" {
 		if err := n.buildCluster(); err != nil {
 			return nil, err

@@ -56,6 +56,9 @@ func (n *Node) SetRoutes(t *shield.RPCTable) error {
 // afresh.
 func (n *Node) Respec(ctx context.Context, p *config.Config) (service.Respecced, error) {
 	d, err := n.Runtime().Respec(ctx, append(slices.Clone(n.cfg.Services), specsOf(p, n.id)...))
+	if err == nil {
+		n.project.Store(p)
+	}
 	n.changed(PartServices)
 	return d, err
 }
@@ -67,7 +70,7 @@ func (n *Node) RPCRoutes() *shield.RPCTable { return n.routes.Load() }
 // that must have it, all at once.
 func (n *Node) CheckHandlers(routes []config.Route) error {
 	scripts := map[shield.Name]string{} // of the services that this node runs; others are for their own nodes to check
-	for _, s := range n.cfg.Project.ServicesOn(n.id) {
+	for _, s := range n.project.Load().ServicesOn(n.id) {
 		scripts[s.Name] = s.Script
 	}
 	methods := map[shield.Name][]string{}

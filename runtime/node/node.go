@@ -72,7 +72,8 @@ type Node struct {
 	waiting  waiting
 	names    names
 	routes   atomic.Pointer[shield.RPCTable]
-	shift    atomic.Int64 // of the business clock, nanoseconds
+	project  atomic.Pointer[config.Config] // whose services run: cfg's, or the last Respec's
+	shift    atomic.Int64                  // of the business clock, nanoseconds
 	intent   atomic.Pointer[shield.Intent]
 	born     time.Time
 	count    counters

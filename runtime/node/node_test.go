@@ -147,6 +147,34 @@ func TestStopAtAnyMomentOfAStart(t *testing.T) {
 	}
 }
 
+// The handlers of a service that came with a later shield.yaml are looked for
+// like those of the first.
+func TestHandlersOfServicesOfALaterProjectAreLookedFor(t *testing.T) {
+	first := config.Default()
+	n, err := node.New(node.Config{Project: first, Files: files{"shop.lua": "return { buy = function() end }"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = n.Stop(context.Background()) }()
+	later := first.Clone()
+	later.Services = []config.Service{{Name: "shop", Script: "shop.lua", Instances: 1}}
+	if _, err := n.Respec(t.Context(), later); err != nil {
+		t.Fatal(err)
+	}
+	route := func(handler string) []config.Route {
+		return []config.Route{{RPCRoute: shield.RPCRoute{ID: 16, Name: handler, Dir: shield.ClientToServer, Service: "shop", Handler: handler}}}
+	}
+	if err := n.CheckHandlers(route("buy")); err != nil {
+		t.Errorf("buy: %v", err)
+	}
+	if err := n.CheckHandlers(route("sell")); err == nil {
+		t.Error("nobody missed the handler sell")
+	}
+}
+
 // Whoever embeds a node may ask it for its rows from the first moment on, and
 // need not log.
 func TestANodeAnswersAtAnyMomentOfItsStart(t *testing.T) {

@@ -12,6 +12,10 @@ import (
 func (w *Watcher) run() {
 	poll := time.NewTimer(w.cfg.Poll)
 	defer poll.Stop()
+	// What was saved since New gave no event: nothing was followed then.
+	w.last = time.Now()
+	w.first, w.touched = w.last, nil
+	w.burst()
 	for {
 		select {
 		case <-w.ctx.Done():
@@ -23,8 +27,9 @@ func (w *Watcher) run() {
 			w.noteError(err)
 			w.burst()
 		case done := <-w.asks:
-			w.touched = nil
+			w.touched, w.asked = nil, true
 			w.believe(time.Now())
+			w.asked = false
 			close(done)
 		case <-poll.C:
 			w.poll()
@@ -147,8 +152,8 @@ func (w *Watcher) believe(began time.Time) {
 	next := w.read()
 	for next != nil {
 		changes := w.Snapshot().Diff(next)
-		if len(changes) == 0 {
-			break
+		if len(changes) == 0 && w.first.IsZero() {
+			break // and nothing has happened while we read
 		}
 		quiet := w.cfg.Quiet
 		if len(changes) > manyFiles {
@@ -180,20 +185,21 @@ func (w *Watcher) believe(began time.Time) {
 func (w *Watcher) read() *Snapshot {
 	touched := w.touched
 	w.touched, w.first = map[string]bool{}, time.Time{}
-	snap, err := w.scan.run(touched)
-	if err != nil {
-		w.once("read the project: %v; what runs goes on as it is", err)
-		return nil
+	for {
+		snap, err := w.scan.run(touched)
+		if err != nil {
+			w.once("read the project: %v; what runs goes on as it is", err)
+			return nil
+		}
+		if w.events == nil || !w.follow() {
+			w.drain()
+			return snap
+		}
 	}
-	if w.events != nil {
-		w.follow()
-	}
-	w.drain()
-	return snap
 }
 
 func (w *Watcher) hand(began time.Time, next *Snapshot) {
-	if w.paused.Load() {
+	if w.paused.Load() && !w.asked {
 		return
 	}
 	changes := w.Snapshot().Diff(next)
@@ -259,6 +265,9 @@ func (w *Watcher) doubtful(changes []Change, next *Snapshot, whole map[Hash]bool
 // poll is a look that no event asked for. One that finds a change, and no event
 // for it either, proves that events don't come.
 func (w *Watcher) poll() {
+	if w.paused.Load() {
+		return // what was kept back would be found each time
+	}
 	// Most looks cost a stat for each file; every fifth reads them all.
 	w.polls++
 	if w.polls%5 == 0 {

@@ -131,8 +131,8 @@ type entry struct {
 // and time say; nil reads all.
 func (s *scanner) run(touched map[string]bool) (*Snapshot, error) {
 	t := tree{scanner: s, touched: touched, all: touched == nil || len(s.known) <= smallProject && !s.quick,
-		found: map[string]*entry{}, seen: map[string]bool{}}
-	if err := t.dir(s.root, ""); err != nil {
+		found: map[string]*entry{}, around: map[string]bool{}}
+	if err := t.dir(s.root, "", 0); err != nil {
 		return nil, err
 	}
 	s.known, s.dirs = t.found, t.dirs
@@ -152,16 +152,21 @@ type tree struct {
 	all     bool
 	found   map[string]*entry
 	dirs    []string
-	seen    map[string]bool // folders, resolved: links may form circles
+	around  map[string]bool // the folders around this one, resolved: links may form circles
 }
 
-// dir reads one folder. Only the root must be readable: another may vanish
-// while we look.
-func (t *tree) dir(dir, rel string) error {
-	if t.seen[dir] {
+// maxLinks is how many links to folders one path may go through: folders that
+// all link to each other have more paths than anybody can read.
+const maxLinks = 4
+
+// dir reads one folder, which links lead to. Only the root must be readable:
+// another may vanish while we look.
+func (t *tree) dir(dir, rel string, links int) error {
+	if t.around[dir] || links > maxLinks {
 		return nil
 	}
-	t.seen[dir] = true
+	t.around[dir] = true
+	defer delete(t.around, dir)
 	list, err := os.ReadDir(dir)
 	if err != nil {
 		if rel == "" {
@@ -177,7 +182,7 @@ func (t *tree) dir(dir, rel string) error {
 			continue
 		}
 		full, p := filepath.Join(dir, name), path.Join(rel, name)
-		isDir := d.IsDir()
+		isDir, through := d.IsDir(), links
 		if d.Type()&fs.ModeSymlink != 0 {
 			st, err := os.Stat(full)
 			if err != nil {
@@ -187,11 +192,12 @@ func (t *tree) dir(dir, rel string) error {
 				if full, err = filepath.EvalSymlinks(full); err != nil {
 					continue
 				}
+				through++
 			}
 		}
 		switch {
 		case isDir:
-			if err := t.dir(full, p); err != nil {
+			if err := t.dir(full, p, through); err != nil {
 				return err
 			}
 		case t.match(p):

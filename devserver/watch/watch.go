@@ -81,12 +81,14 @@ type Watcher struct {
 	started bool
 
 	// Below is the goroutine's.
-	touched map[string]bool // paths that events named; nil = all, after an overflow
-	first   time.Time       // of the first event since the last look
-	last    time.Time       // of the newest event
-	copying bool            // this burst touches many files
-	told    map[string]bool // what the log was told once
-	polls   int
+	followed map[string]bool // folders of the scan before
+	touched  map[string]bool // paths that events named; nil = all, after an overflow
+	first    time.Time       // of the first event since the last look
+	last     time.Time       // of the newest event
+	copying  bool            // this burst touches many files
+	asked    bool            // this look is a person's: a pause does not hold it
+	told     map[string]bool // what the log was told once
+	polls    int
 }
 
 // New reads the files once; what they hold then is what changes are measured
@@ -172,7 +174,8 @@ func (w *Watcher) Close() error {
 // Snapshot is what the files held when they were last believed.
 func (w *Watcher) Snapshot() *Snapshot { return w.now.Load() }
 
-// Pause keeps changes back until it is called with false; then they come as one.
+// Pause keeps changes back until it is called with false, or somebody asks with
+// Look; then they come as one.
 func (w *Watcher) Pause(on bool) {
 	w.paused.Store(on)
 	if !on && w.started {
@@ -225,12 +228,20 @@ func (w *Watcher) once(format string, args ...any) {
 	}
 }
 
-// findGit finds the folder that git locks while it changes files, "" without.
+// findGit finds the folder that git locks while it changes files, "" without. In
+// a worktree .git is a file that names it.
 func findGit(root string) string {
 	for dir := root; ; dir = filepath.Dir(dir) {
 		git := filepath.Join(dir, ".git")
 		if st, err := os.Stat(git); err == nil && st.IsDir() {
 			return git
+		}
+		b, _ := os.ReadFile(git) // not there: look further up
+		if at, ok := strings.CutPrefix(string(b), "gitdir: "); ok {
+			if at = strings.TrimSpace(at); !filepath.IsAbs(at) {
+				at = filepath.Join(dir, at)
+			}
+			return at
 		}
 		if dir == filepath.Dir(dir) {
 			return ""
@@ -238,11 +249,12 @@ func findGit(root string) string {
 	}
 }
 
-// checkingOut reports whether git is at work on the files.
+// checkingOut reports whether git is at work on the files. A lock that is older
+// than any checkout takes was left behind.
 func (w *Watcher) checkingOut() bool {
 	if w.gitDir == "" {
 		return false
 	}
-	_, err := os.Lstat(filepath.Join(w.gitDir, "index.lock"))
-	return err == nil
+	lock, err := os.Lstat(filepath.Join(w.gitDir, "index.lock"))
+	return err == nil && time.Since(lock.ModTime()) < maxCopy
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -407,6 +408,7 @@ func TestSymlinks(t *testing.T) {
 		filepath.Join(real, "one.lua"):    filepath.Join(other, "alone.lua"),
 		filepath.Join(other, "circle"):    real,
 		filepath.Join(real, "broken.lua"): filepath.Join(real, "nowhere"),
+		filepath.Join(real, "twice"):      other, // another link to the same folder
 	} {
 		if err := os.Symlink(to, from); err != nil {
 			t.Skipf("no symbolic links here: %v", err)
@@ -414,9 +416,9 @@ func TestSymlinks(t *testing.T) {
 	}
 	p := newProject(t, func(c *Config) { c.Root = link })
 	p.must(os.WriteFile(filepath.Join(other, "a.lua"), []byte("a2 end"), 0o644))
-	p.only(Change{"services/a.lua", Changed})
+	p.only(Change{"services/a.lua", Changed}, Change{"twice/a.lua", Changed})
 	p.must(os.WriteFile(filepath.Join(other, "alone.lua"), []byte("alone2 end"), 0o644))
-	p.only(Change{"one.lua", Changed}, Change{"services/alone.lua", Changed})
+	p.only(Change{"one.lua", Changed}, Change{"services/alone.lua", Changed}, Change{"twice/alone.lua", Changed})
 	// The link itself is turned to another folder, as deployments do.
 	third := t.TempDir()
 	p.must(os.WriteFile(filepath.Join(third, "a.lua"), []byte("a3 end"), 0o644))
@@ -491,10 +493,6 @@ func TestLookAndPause(t *testing.T) {
 	<-p.sets
 	p.w.Pause(true)
 	p.write("services/svc.lua", "paused end")
-	p.must(p.w.Look(ctx))
-	if got := p.content("services/svc.lua"); got != "looked end" {
-		t.Errorf("while paused: %q", got)
-	}
 	p.w.Pause(false)
 	if got := p.content("services/svc.lua"); got != "paused end" {
 		t.Errorf("after the pause: %q", got)
@@ -502,6 +500,126 @@ func TestLookAndPause(t *testing.T) {
 	p.must(p.w.Close())
 	if err := p.w.Look(ctx); err == nil {
 		t.Error("Look on a closed watcher reports success")
+	}
+}
+
+// A person who asks gets what is there, paused or not; and what is kept back
+// proves nothing about the events.
+func TestPausedKeepsBackWhatNobodyAsksFor(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, func(c *Config) { c.Poll = 50 * time.Millisecond })
+	p.w.Pause(true)
+	p.write("services/svc.lua", "paused end")
+	p.silence()
+	time.Sleep(300 * time.Millisecond) // several polls, and their grace for events
+	if strings.Contains(p.log.String(), "no file events") {
+		t.Errorf("it said that no events come: %s", p.log)
+	}
+	p.must(p.w.Look(context.Background()))
+	p.only(Change{"services/svc.lua", Changed})
+}
+
+// What is saved while the nodes start is live as soon as they have.
+func TestASaveBeforeTheStartIsFound(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, func(c *Config) { c.Poll = time.Hour })
+	p.must(p.w.Close())
+	w, err := New(p.w.cfg)
+	p.must(err)
+	p.w = w
+	p.write("services/svc.lua", "early end")
+	w.Start()
+	defer w.Close()
+	p.only(Change{"services/svc.lua", Changed})
+	if strings.Contains(p.log.String(), "no file events") {
+		t.Errorf("it said that no events come: %s", p.log)
+	}
+}
+
+// A save that comes while a look finds nothing must not wait for the next event.
+func TestASaveDuringALookThatFindsNothing(t *testing.T) {
+	t.Parallel()
+	var late sync.Once
+	var armed atomic.Bool
+	var svc string
+	p := newProject(t, func(c *Config) {
+		c.Poll = time.Hour
+		svc = filepath.Join(c.Root, "services", "svc.lua")
+		c.Match = func(path string) bool {
+			if path == "shield.yaml" && armed.Load() { // read last
+				late.Do(func() {
+					if err := os.WriteFile(svc, []byte("late end"), 0o644); err != nil {
+						t.Error(err)
+					}
+					time.Sleep(50 * time.Millisecond) // the event is there before the look ends
+				})
+			}
+			return Project(path)
+		}
+	})
+	p.silence() // the first look is over
+	armed.Store(true)
+	p.write("lib/util.lua", "util end") // a touch
+	p.only(Change{"services/svc.lua", Changed})
+}
+
+// A file that is written into a new folder after the folder was read and before
+// it is watched gives no event.
+func TestAFileInAFolderThatIsNotWatchedYet(t *testing.T) {
+	t.Parallel()
+	var late sync.Once
+	var dir atomic.Pointer[string]
+	p := newProject(t, func(c *Config) {
+		c.Poll = time.Hour
+		dir.Store(&c.Root)
+		c.Match = func(path string) bool {
+			if path == "services/new/readme" {
+				late.Do(func() {
+					if err := os.WriteFile(filepath.Join(*dir.Load(), "services", "new", "b.lua"), []byte("b end"), 0o644); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			return Project(path)
+		}
+	})
+	p.write("services/new/readme", "")
+	p.only(Change{"services/new/b.lua", Added})
+}
+
+// A lock that git left behind must not delay every save.
+func TestALeftOverGitLockIsNoCheckout(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		git  func(p *project) (lock string)
+	}{
+		{"a repository", func(p *project) string { return ".git/index.lock" }},
+		{"a worktree", func(p *project) string {
+			p.write(".git", "gitdir: main/.git/worktrees/one\n")
+			return "main/.git/worktrees/one/index.lock"
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var lock string
+			p := newProject(t, func(c *Config) {
+				at := &project{t: t, dir: c.Root}
+				lock = at.path(tt.git(at))
+				at.must(os.MkdirAll(filepath.Dir(lock), 0o755))
+				at.must(os.WriteFile(lock, nil, 0o644))
+				old := time.Now().Add(-time.Hour)
+				at.must(os.Chtimes(lock, old, old))
+			})
+			p.write("services/svc.lua", "two end")
+			p.only(Change{"services/svc.lua", Changed})
+			now := time.Now()
+			p.must(os.Chtimes(lock, now, now)) // git is at work
+			p.write("services/svc.lua", "three end")
+			p.silence()
+			p.must(os.Remove(lock))
+			p.only(Change{"services/svc.lua", Changed})
+		})
 	}
 }
 

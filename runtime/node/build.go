@@ -177,11 +177,11 @@ func (n *Node) listeners(nw config.Network) (all []gateway.Listener, err error) 
 	}()
 	var cert *tls.Config
 	if nw.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(n.path(nw.Cert), n.path(nw.Key))
+		files, err := loadCertificate(n.path(nw.Cert), n.path(nw.Key), n.log)
 		if err != nil {
-			return nil, fmt.Errorf("load network.cert and network.key: %w", err)
+			return nil, err
 		}
-		cert = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+		cert = &tls.Config{GetCertificate: files.get, MinVersion: tls.VersionTLS12}
 	}
 	if nw.QUIC != "" {
 		return nil, shield.Errorf(shield.ModuleUnavailable, "network.quic is not in this release; use tcp, tls, ws or wss")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	stdio "io"
 	"strings"
+	"sync"
 
 	"shield/runtime/play"
 	"shield/runtime/shield"
@@ -16,9 +17,12 @@ type events struct {
 	io    *IO
 	crowd bool
 	out   stdio.Writer // where a terminal's own writer stands in; nil = io.Out
+	mu    sync.Mutex   // refused frames come from another goroutine than the rest
 }
 
 func (p *events) tell(e play.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	io := p.io
 	out := p.out
 	if out == nil {
@@ -47,6 +51,8 @@ func (p *events) tell(e play.Event) {
 		fmt.Fprintln(p.messages(), cleanLines(e.Text))
 	case play.EventError:
 		fmt.Fprintln(p.messages(), io.PaintErr(Red, clean(e.Text)))
+	case play.EventRefused:
+		fmt.Fprintln(p.messages(), io.PaintErr(Yellow, clean(e.Text)))
 	case play.EventOpen:
 		if !p.crowd {
 			fmt.Fprintln(p.messages(), io.PaintErr(Faint, "connected to "+clean(e.Text)))
@@ -130,6 +136,7 @@ func playByHand(ctx context.Context, io *IO, s play.Script, feed *play.Feed) err
 	out := &events{io: io, out: p.screen}
 	s.Tell, s.Lively = out.tell, true
 	s.Linger = 0
+	defer tellRefusals(ctx, io, &s)()
 	go func() { // it ends with the process: a read of a terminal can't be interrupted
 		for {
 			line, err := p.screen.ReadLine()

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync"
@@ -71,12 +72,13 @@ const (
 
 // Conn is one connection to a gateway.
 type Conn struct {
-	cfg  Config
-	net  net.Conn
-	in   chan Push
-	stop chan struct{}
-	once sync.Once
-	wg   sync.WaitGroup
+	cfg   Config
+	net   net.Conn
+	local string
+	in    chan Push
+	stop  chan struct{}
+	once  sync.Once
+	wg    sync.WaitGroup
 
 	closed error // why in was closed; read after it was
 
@@ -92,11 +94,13 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	conn, err := dial(ctx, cfg)
+	conn, local, err := dial(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	return start(conn, cfg), nil
+	c := start(conn, cfg)
+	c.local = local
+	return c, nil
 }
 
 // On is Dial for a connection that is open already.
@@ -116,28 +120,40 @@ func start(conn net.Conn, cfg Config) *Conn {
 	return c
 }
 
-// dial opens the transport that the address names.
-func dial(ctx context.Context, cfg Config) (net.Conn, error) {
+// Local is the address of our end, or "" where the transport hides it.
+func (c *Conn) Local() string {
+	if a, ok := c.net.LocalAddr().(*net.TCPAddr); ok {
+		return a.String()
+	}
+	return c.local
+}
+
+// dial opens the transport that the address names. local is our address on the
+// connection below a WebSocket.
+func dial(ctx context.Context, cfg Config) (conn net.Conn, local string, err error) {
 	u, err := ParseAddress(cfg.Address)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	switch u.Scheme {
 	case "tcp":
-		return (&net.Dialer{}).DialContext(ctx, "tcp", u.Host)
+		conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", u.Host)
+		return conn, "", err
 	case "tls":
-		return (&tls.Dialer{Config: cfg.TLS}).DialContext(ctx, "tcp", u.Host)
+		conn, err = (&tls.Dialer{Config: cfg.TLS}).DialContext(ctx, "tcp", u.Host)
+		return conn, "", err
 	}
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { local = i.Conn.LocalAddr().String() }})
 	opts := &websocket.DialOptions{}
 	if cfg.TLS != nil {
 		opts.HTTPClient = tlsClient(cfg.TLS)
 	}
 	ws, _, err := websocket.Dial(ctx, u.String(), opts)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	ws.SetReadLimit(int64(max(cfg.Format.MaxFrameSize, 1<<20)))
-	return websocket.NetConn(context.Background(), ws, websocket.MessageBinary), nil
+	return websocket.NetConn(context.Background(), ws, websocket.MessageBinary), local, nil
 }
 
 // ParseAddress reads what Config.Address may be.

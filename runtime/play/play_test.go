@@ -267,6 +267,42 @@ func TestWebSocket(t *testing.T) {
 	}
 }
 
+// TestLocal wants the address that the server sees, through a WebSocket too: the
+// control API knows a session by it.
+func TestLocal(t *testing.T) {
+	seen := make(chan string, 1)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ws, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			return
+		}
+		seen <- r.RemoteAddr
+		ws.CloseNow()
+	}))
+	defer web.Close()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go func() {
+		if conn, err := ln.Accept(); err == nil {
+			seen <- conn.RemoteAddr().String()
+			conn.Close()
+		}
+	}()
+	for _, address := range []string{"tcp://" + ln.Addr().String(), "ws" + strings.TrimPrefix(web.URL, "http") + "/play"} {
+		conn, err := Dial(t.Context(), Config{Address: address, Routes: testRoutes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := conn.Local(), <-seen; got != want {
+			t.Errorf("%s: Local = %q, the server sees %q", address, got, want)
+		}
+		conn.Close()
+	}
+}
+
 func TestCrowd(t *testing.T) {
 	s := listen(t, echo)
 	f := NewFeed()

@@ -26,12 +26,13 @@ var Words = []struct{ Word, Args, Meaning string }{
 
 // Event is one thing that happened to a client, in order.
 type Event struct {
-	Kind   string          `json:"event"` // open, push, closed, note, error
+	Kind   string          `json:"event"` // open, push, closed, note, error, refused
 	Client int             `json:"client,omitempty"`
 	Name   string          `json:"name,omitempty"`
 	ID     shield.RouteID  `json:"id,omitempty"`
 	Body   json.RawMessage `json:"body,omitempty"`
 	Text   string          `json:"text,omitempty"` // the address, the reason, the words
+	Local  string          `json:"-"`              // open: our own address, by which the gateway knows the session; "" = unknown
 }
 
 // The kinds of events.
@@ -41,6 +42,9 @@ const (
 	EventClosed = "closed"
 	EventNote   = "note" // an answer to help or routes
 	EventError  = "error"
+	// EventRefused is a frame that the gateway dropped. No frame tells it: it
+	// comes from whoever can read the gateway's log.
+	EventRefused = "refused"
 )
 
 // Script drives one client from lines.
@@ -110,7 +114,7 @@ func (s *Script) open(ctx context.Context) error {
 		return err
 	}
 	s.conn, s.gone, s.arrived = conn, nil, nil
-	s.tell(Event{Kind: EventOpen, Text: s.Config.Address})
+	s.tell(Event{Kind: EventOpen, Text: s.Config.Address, Local: conn.Local()})
 	return nil
 }
 

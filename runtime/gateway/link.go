@@ -86,7 +86,12 @@ func (l *webLink) Read(p []byte) (int, error) {
 	for {
 		if l.in == nil {
 			kind, r, err := l.conn.Reader(context.Background())
-			if err != nil {
+			switch {
+			case websocket.CloseStatus(err) >= 0:
+				return 0, io.EOF
+			case errors.Is(err, io.EOF): // without a word
+				return 0, io.ErrUnexpectedEOF
+			case err != nil:
 				return 0, err
 			}
 			l.in = r

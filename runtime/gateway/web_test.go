@@ -101,6 +101,34 @@ func TestWebSocketMessages(t *testing.T) {
 	r.wantCount("closed_decode_error", 1)
 }
 
+// A WebSocket that its client closes has ended as a TCP connection does; one that
+// breaks is lost.
+func TestHowAWebSocketEnds(t *testing.T) {
+	for _, tt := range []struct {
+		name, want string
+		end        func(ws *websocket.Conn)
+	}{
+		{"closed", "closed", func(ws *websocket.Conn) { _ = ws.Close(websocket.StatusNormalClosure, "") }},
+		{"closed without a code, as browsers do", "closed", func(ws *websocket.Conn) { _ = ws.Close(websocket.StatusNoStatusRcvd, "") }},
+		{"the tab is closed", "closed", func(ws *websocket.Conn) { _ = ws.Close(websocket.StatusGoingAway, "") }},
+		{"cut", "connection lost", func(ws *websocket.Conn) { _ = ws.CloseNow() }},
+	} {
+		r := newRig(t, WebSocket, nil)
+		ws, _, err := websocket.Dial(context.Background(), r.webAddr(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &bot{t: t, conn: websocket.NetConn(context.Background(), ws, websocket.MessageBinary), f: r.format}
+		ref := r.login(b, "ada")
+		tt.end(ws)
+		e := r.router.wait(t, "disconnect", func(e event) bool { return e.kind == "on_client_disconnected" && e.ref == ref })
+		if e.reason != tt.want {
+			t.Errorf("%s: the target hears %q, want %q", tt.name, e.reason, tt.want)
+		}
+		r.gone()
+	}
+}
+
 // A browser that has nothing to say answers the gateway's pings and stays; one
 // that does not answer is closed.
 func TestWebSocketPings(t *testing.T) {

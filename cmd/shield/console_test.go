@@ -152,13 +152,9 @@ func TestConsoleOnATerminal(t *testing.T) {
 	p.sees("this is 20x5")
 	p.resize(80, 24)
 	p.sees("[1]Nodes")
-	began := time.Now()
 	p.types("q")
 	if exit := p.wait(); exit != exitOK {
 		t.Errorf("exit %d, want 0", exit)
-	}
-	if took := time.Since(began); took > 2*time.Second { // 200 ms by design; the machine may be busy
-		t.Errorf("q took %v", took)
 	}
 	p.restored()
 }

@@ -287,7 +287,7 @@ func TestHostileFiles(t *testing.T) {
 		if _, ps := parseYAML("f", []byte(src)); len(ps) == 0 {
 			t.Errorf("%s: no problem, want one", name)
 		}
-		if d := time.Since(start); d > 5*time.Second {
+		if d := time.Since(start); d > 15*time.Second { // generous: the race detector on a busy machine
 			t.Errorf("%s took %v", name, d)
 		}
 	}

@@ -210,7 +210,7 @@ return M`}, nil)
 	n.wantError(shield.HandlerError, "boom", "a", "boom")
 	n.want(`[]`, "a", "fork")
 	n.want(`[]`, "a", "timer")
-	time.Sleep(20 * time.Millisecond) // real time: the timer's zero milliseconds and its turn
+	time.Sleep(20 * time.Millisecond) // the timer's zero milliseconds and its turn
 	n.want(`[2,5]`, "a", "event")
 	n.wantError(shield.HandlerError, "mine: own table", "a", "errtable")
 	n.want(`[["handler:boom:handler_error","fork:nil:handler_error","timer:nil:handler_error","event:e:handler_error","handler:errtable:handler_error"]]`, "a", "seen")
@@ -381,7 +381,9 @@ return M`}, nil)
 	}
 }
 
-func TestRingOfInitsIsReported(t *testing.T) {
+func TestRingOfInitsIsReported(t *testing.T) { synctest.Test(t, testRingOfInitsIsReported) }
+
+func testRingOfInitsIsReported(t *testing.T) {
 	n := newNode(t, scripts{
 		"a.lua": `local M = {}
 function M.on_init() assert(shield.spawn("b.lua", {args = shield.self()})) end

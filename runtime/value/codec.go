@@ -107,7 +107,7 @@ func (msgpackCodec) Decode(b []byte) (lua.LValue, error) {
 	if len(b) == 0 {
 		return lua.LNil, nil
 	}
-	d := decoder{b: b, slots: MaxSize}
+	d := decoder{b: b, room: len(b), slots: MaxSize}
 	v := d.value(MaxDepth)
 	switch {
 	case d.lossy:

@@ -19,7 +19,7 @@ func Decode(p *Payload, b []byte, limit int) error {
 	if len(b) > limit {
 		return shield.Errorf(shield.MessageTooLarge, "a message of %d bytes, the limit is %s", len(b), byteCount(limit))
 	}
-	d := decoder{b: b, slots: limit, peer: true}
+	d := decoder{b: b, room: len(b), slots: limit, peer: true}
 	n := d.arrayHeader()
 	if !d.bad {
 		p.reserve(n)
@@ -38,6 +38,7 @@ func Decode(p *Payload, b []byte, limit int) error {
 // returns at once.
 type decoder struct {
 	b     []byte
+	room  int  // what the headers of tables may still claim: each element takes a byte at least
 	slots int  // array slots that keys beyond an array's end may still open
 	peer  bool // another node wrote it: its extensions are ours
 	refs  bool
@@ -150,18 +151,30 @@ func (d *decoder) uint() uint64 {
 	return u
 }
 
-// arrayHeader refuses an array that the bytes at hand can't hold, before any
-// memory is taken for it.
+// claim refuses a table that the bytes at hand can't hold, or all of them
+// together, before any memory is taken for it.
+func (d *decoder) claim(n int64) bool {
+	if n > int64(min(len(d.b), d.room)) {
+		d.bad = true
+		return false
+	}
+	d.room -= int(n)
+	return true
+}
+
 func (d *decoder) arrayHeader() int {
 	if d.bad {
 		return 0
 	}
 	n, rest, err := msgp.ReadArrayHeaderBytes(d.b)
-	if err != nil || int64(n) > int64(len(rest)) {
+	if err != nil {
 		d.bad = true
 		return 0
 	}
 	d.b = rest
+	if !d.claim(int64(n)) {
+		return 0
+	}
 	return int(n)
 }
 
@@ -170,11 +183,14 @@ func (d *decoder) mapHeader() int {
 		return 0
 	}
 	n, rest, err := msgp.ReadMapHeaderBytes(d.b)
-	if err != nil || 2*int64(n) > int64(len(rest)) {
+	if err != nil {
 		d.bad = true
 		return 0
 	}
 	d.b = rest
+	if !d.claim(2 * int64(n)) {
+		return 0
+	}
 	return int(n)
 }
 
@@ -326,8 +342,7 @@ func (d *decoder) mixed(depth int) lua.LValue {
 	d.b = d.b[1:]
 	h := d.uint()
 	n := d.arrayHeader()
-	// An element takes a byte at least, a pair two.
-	if d.bad || depth == 0 || int64(n) > int64(len(d.b)) || h > uint64(len(d.b)-n)/2 {
+	if d.bad || depth == 0 || h > math.MaxInt32 || !d.claim(2*int64(h)) {
 		return d.fail()
 	}
 	t := newTable(n, int(h))

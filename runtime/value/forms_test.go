@@ -11,6 +11,23 @@ import (
 	"shield/runtime/shield"
 )
 
+// parseArgs reads what Payload.AppendJSON wrote.
+func parseArgs(p *Payload, text []byte) error {
+	v, err := ParseJSON(text)
+	if err != nil {
+		return err
+	}
+	list := v.(*lua.LTable)
+	for i := 1; i <= list.MaxN(); i++ {
+		e := list.RawGetInt(i)
+		if e == Null {
+			e = lua.LNil
+		}
+		p.Add(e)
+	}
+	return nil
+}
+
 func TestToolsJSON(t *testing.T) {
 	for _, tt := range []struct{ name, src, want string }{
 		{"scalars", `return nil, true, 1, -0.0, 1.5, 1e300, 1e-9, "x"`, `[null,true,1,-0,1.5,1e+300,1e-09,"x"]`},
@@ -39,8 +56,8 @@ func TestToolsJSON(t *testing.T) {
 		if got != tt.want {
 			t.Errorf("%s:\n got %s\nwant %s", tt.name, got, tt.want)
 		}
-		if err := ParseJSONArgs(&back, []byte(got)); err != nil {
-			t.Errorf("%s: ParseJSONArgs: %v", tt.name, err)
+		if err := parseArgs(&back, []byte(got)); err != nil {
+			t.Errorf("%s: parseArgs: %v", tt.name, err)
 		} else if again := string(back.AppendJSON(nil)); again != got {
 			t.Errorf("%s: comes back as %s", tt.name, again)
 		}
@@ -74,10 +91,6 @@ func TestParseJSON(t *testing.T) {
 		if v, err := ParseJSON([]byte(tt.in)); !errors.Is(err, shield.DecodeError) || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("ParseJSON(%s) = %v, %v, want decode_error with %q", tt.in, v, err, tt.want)
 		}
-	}
-	var p Payload
-	if err := ParseJSONArgs(&p, []byte(`{"a":1}`)); !errors.Is(err, shield.DecodeError) {
-		t.Errorf("ParseJSONArgs of an object = %v, want decode_error", err)
 	}
 }
 

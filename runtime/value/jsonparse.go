@@ -27,29 +27,6 @@ func ParseJSON(text []byte) (lua.LValue, error) {
 	return v, nil
 }
 
-// ParseJSONArgs reads a JSON array of arguments into p, which must be empty.
-func ParseJSONArgs(p *Payload, text []byte) error {
-	j := jsonParser{s: text, tools: true}
-	v := j.document()
-	if j.err != "" {
-		return j.error()
-	}
-	t, ok := v.(*lua.LTable)
-	if !ok || !IsArrayMark(t.Metatable) {
-		return shield.Errorf(shield.DecodeError, "arguments must be a JSON array, such as [1, \"two\"]")
-	}
-	n := t.MaxN()
-	p.reserve(n)
-	for i := 1; i <= n; i++ {
-		e := t.RawGetInt(i)
-		if e == Null {
-			e = lua.LNil
-		}
-		p.Add(e)
-	}
-	return nil
-}
-
 // jsonParser is strict: RFC 8259, UTF-8 only, 64 levels, integers that a Lua
 // number holds exactly. The first fault is kept in err.
 type jsonParser struct {

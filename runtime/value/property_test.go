@@ -134,8 +134,8 @@ func checkJSON(t *rapid.T, p *Payload) {
 		t.Fatalf("not JSON: %s", text)
 	}
 	var back Payload
-	if err := ParseJSONArgs(&back, text); err != nil {
-		t.Fatalf("ParseJSONArgs(%s): %v", text, err)
+	if err := parseArgs(&back, text); err != nil {
+		t.Fatalf("parseArgs(%s): %v", text, err)
 	}
 	if again := back.AppendJSON(nil); string(again) != string(text) {
 		t.Fatalf("JSON changes on its way:\n%s\n%s", text, again)

@@ -1,11 +1,13 @@
 package value
 
 import (
+	"bytes"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -310,5 +312,36 @@ func TestWireBytes(t *testing.T) {
 	}
 	if vectors < 10 {
 		t.Errorf("only %d vectors", vectors)
+	}
+}
+
+// Headers that lie about their lengths, one inside the other, can't make a short
+// message take more memory than an honest one of its length.
+func TestLiesTakeNoMemory(t *testing.T) {
+	const size = 64 << 10
+	lies := func(header string) []byte {
+		b := bytes.Repeat([]byte(header), MaxDepth-1)
+		return append(b, make([]byte, size-len(b))...)
+	}
+	for _, tt := range []struct {
+		name string
+		b    []byte
+	}{
+		{"arrays", lies("\xdc\xf0\x00")},
+		{"maps", lies("\xde\x78\x00\xa1a")},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		var p Payload
+		if err := Decode(&p, append([]byte{0x91}, tt.b...), 0); !errors.Is(err, shield.DecodeError) {
+			t.Errorf("%s: Decode = %v, want decode_error", tt.name, err)
+		}
+		if _, err := Msgpack.Decode(tt.b); !errors.Is(err, shield.DecodeError) {
+			t.Errorf("%s: Msgpack.Decode = %v, want decode_error", tt.name, err)
+		}
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; took > 300*size {
+			t.Errorf("%s: %d bytes took %d KiB", tt.name, size, took>>10)
+		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 // Kick closes one session of this node's gateways.
 func (n *Node) Kick(id shield.SessionID, reason string) error {
 	for _, g := range n.gateways {
-		if _, ok := g.Session(id); ok {
-			return g.CloseSession(shield.ClientRef{Gateway: g.ID(), Session: id}, reason)
+		if g.CloseSession(shield.ClientRef{Session: id}, reason) == nil {
+			return nil
 		}
 	}
 	return shield.Errorf(shield.SessionClosed, "kick %s: node %s has no such session", id, n.id)

@@ -191,24 +191,18 @@ func errNoGateway(ref shield.ClientRef) error {
 // itself.
 func (e edge) Deliver(env *shield.Envelope, reply shield.Replier) {
 	services := e.n.Runtime()
-	if services != nil && env.Target.ID != 0 {
+	switch {
+	case services != nil && env.Target.ID != 0:
 		services.Deliver(env, reply)
-		return
+	case reply == nil: // the node itself takes calls only
+	case services == nil:
+		reply.Reply(nil, shield.Errorf(shield.ServiceDead, "node %q is starting: service %s does not run yet", e.n.id, env.Target))
+	case env.Method != methodBind:
+		reply.Reply(nil, shield.Errorf(shield.MethodNotFound, "node %q has no method %q", e.n.id, env.Method))
+	default:
+		out, err := e.bindFrom(env)
+		reply.Reply(out, shield.AsError(err, shield.HandlerError))
 	}
-	if services == nil {
-		if reply != nil {
-			reply.Reply(nil, shield.Errorf(shield.ServiceDead, "node %q is starting: service %s does not run yet", e.n.id, env.Target))
-		}
-		return
-	}
-	if env.Method != methodBind || reply == nil {
-		if reply != nil {
-			reply.Reply(nil, shield.Errorf(shield.MethodNotFound, "node %q has no method %q", e.n.id, env.Method))
-		}
-		return
-	}
-	out, err := e.bindFrom(env)
-	reply.Reply(out, shield.AsError(err, shield.HandlerError))
 }
 
 func (e edge) bindFrom(env *shield.Envelope) ([]byte, error) {
@@ -218,14 +212,15 @@ func (e edge) bindFrom(env *shield.Envelope) ([]byte, error) {
 	}
 	ref, okRef := value.AsClientRef(args.At(0))
 	target, okTarget := value.AsHandle(args.At(1))
-	if !okRef || !okTarget {
+	player, okPlayer := value.ToGo(args.At(2)).(string)
+	if !okRef || !okTarget || !okPlayer {
 		return nil, shield.Errorf(shield.DecodeError, "bind from node %q: want a client ref, a handle and a player", env.Source.Node)
 	}
 	gw, err := e.gateway(ref)
 	if err != nil {
 		return nil, err
 	}
-	bound, err := gw.Bind(ref, target, args.At(2).String())
+	bound, err := gw.Bind(ref, target, player)
 	if err != nil {
 		return nil, err
 	}

@@ -65,6 +65,11 @@ func (m *model) whyNot(b *keys.Binding) string {
 			return "already draining"
 		}
 	}
+	if b.Action == keys.Drain || b.Action == keys.Kill {
+		if n := m.st.nodes.selected(); n != nil && (n.State == shield.Offline || n.State == shield.Removed) {
+			return "it is " + string(n.State) + "; R starts it again"
+		}
+	}
 	if b.Action == keys.LogOf && m.focused() != keys.Nodes && m.focused() != keys.Routes && m.focused() != keys.Services {
 		return "select a node, route or service first"
 	}

@@ -227,9 +227,9 @@ func reloadCell(p *pen, s *serviceItem) cell {
 
 func newSessions() *list[sessionItem] {
 	idleSince := func(s *sessionItem) int64 { return s.at.UnixMilli() - s.IdleMS }
-	return newList(func(s *sessionItem) string { return string(s.Session) }, sessionHay, []column[sessionItem]{
+	l := newList(func(s *sessionItem) string { return string(s.Session) }, sessionHay, []column[sessionItem]{
 		{grid.Column{Title: "SESSION", Min: 10, Max: 16, Middle: true}, func(p *pen, s *sessionItem) cell { return plain(p.clean(string(s.Session))) },
-			text(func(v *sessionItem) string { return string(v.Session) })},
+			letters(func(s *sessionItem) string { return string(s.Session) })}, // ids are no numbers
 		{grid.Column{Title: "PLAYER", Min: 8, Max: 20, Priority: 99}, func(p *pen, s *sessionItem) cell {
 			if s.Player == "" {
 				return cell{text: "(none)", role: theme.Dim}
@@ -269,6 +269,8 @@ func newSessions() *list[sessionItem] {
 		{grid.Column{Title: "QUEUE", Right: true, Wide: true}, func(_ *pen, s *sessionItem) cell { return number(s.Queue) },
 			value(func(a, b *sessionItem) int { return cmp.Compare(a.Queue, b.Queue) })},
 	})
+	l.why = ": a client that connects to a gateway has one; shield client is such a client"
+	return l
 }
 
 func sessionHay(s *sessionItem) string {
@@ -294,8 +296,15 @@ func total(n int64) string {
 }
 
 func newCalls() *list[callItem] {
-	l := newList(func(c *callItem) string { return strconv.FormatUint(c.n, 10) }, callHay, []column[callItem]{
-		{grid.Column{Title: "TIME"}, func(p *pen, c *callItem) cell { return cell{text: p.clock(c.Time), role: theme.Dim} },
+	var l *list[callItem]
+	l = newList(func(c *callItem) string { return strconv.FormatUint(c.n, 10) }, callHay, []column[callItem]{
+		{grid.Column{Title: "TIME"}, func(p *pen, c *callItem) cell {
+			when := p.clock(c.Time)
+			if short := len("15:04:05"); l.w < 100 && len(when) > short {
+				when = when[:short] // the room is the ends' of the call; the detail has all of it
+			}
+			return cell{text: when, role: theme.Dim}
+		},
 			value(func(a, b *callItem) int { return cmp.Compare(a.n, b.n) })},
 		{grid.Column{Title: "TRACE", Priority: 40}, func(_ *pen, c *callItem) cell {
 			if c.Trace == 0 {
@@ -316,11 +325,11 @@ func newCalls() *list[callItem] {
 			}
 			return cl
 		}, value(func(a, b *callItem) int { return cmp.Compare(a.Micros, b.Micros) })},
-		{grid.Column{Title: "RESULT", Max: 28, Priority: 98}, func(p *pen, c *callItem) cell { return p.result(c.Result) },
+		{grid.Column{Title: "RESULT", Min: 14, Max: 28, Priority: 98}, func(p *pen, c *callItem) cell { return p.result(c.Result) },
 			value(func(a, b *callItem) int { return strings.Compare(a.Result, b.Result) })},
 	})
 	l.tailed = true
-	l.why = ": calls are kept while a console looks"
+	l.why = ": calls are kept while a console looks; c on a service makes one"
 	return l
 }
 

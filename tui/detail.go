@@ -89,7 +89,7 @@ func nodeDetail(p *pen, n *nodeItem, w int) []string {
 	}
 	st := p.nodeState(&n.NodeRow)
 	who, seen := "", ""
-	if n.Intent == shield.Draining {
+	if n.Intent == shield.Draining && n.State == shield.Online {
 		seen = p.clean(string(n.State))
 	}
 	if n.Self {
@@ -207,7 +207,7 @@ func serviceDetail(p *pen, s *serviceItem, w int) []string {
 	}
 	out = append(out, p.facts(w, label("names"), plain(p.clean(joinNames(s.Names))), label("mailbox"), number(s.Mailbox),
 		label("sessions"), number(s.Sessions), label("errors"), number(s.Errors), label("restarts"), number(s.Restarts),
-		label("memory"), plain(size(s.Memory)), label("calls"), number(s.Calls))...)
+		label("memory"), plain(strings.Trim(size(s.Memory), "-")), label("calls"), number(s.Calls))...)
 	out = append(out, p.line(w).Put(p.on(theme.Dim), "calls/s ").Put("", count(s.perSecond(p.now))).Gap(1).
 		Put(p.on(theme.Good), p.spark(s.past, min(maxHistory, max(w-16, 0)))).String())
 	return append(out, reloadDetail(p, s, w)...)

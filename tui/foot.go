@@ -69,7 +69,7 @@ func (m *model) footer(p *pen) string {
 		if len(m.repl.hints) > 0 {
 			return hintLine(p, m.w, m.repl.hints, -1)
 		}
-		return m.hintsOf(p, "enter run", "tab complete", "up history", "esc leave the line", "ctrl-d detach", ".help")
+		return m.hintsOf(p, "enter run", "tab complete", "up history", ".help", "esc leave", "ctrl-d detach")
 	}
 	if m.overlay != noOverlay || m.opened {
 		return m.hintsOf(p, "j/k scroll", "g/G ends", "esc close")
@@ -105,7 +105,14 @@ func (m *model) hintsOf(p *pen, hints ...string) string {
 	l := p.line(m.w).Gap(1)
 	for _, h := range hints {
 		k, rest, _ := strings.Cut(h, " ")
-		l.Put(p.on(theme.Key), k).Gap(1).Put(p.on(theme.Text), rest).Gap(3)
+		if l.Left() < len(h)+1 {
+			break // half a hint says nothing
+		}
+		l.Put(p.on(theme.Key), k)
+		if rest != "" {
+			l.Gap(1).Put(p.on(theme.Text), rest)
+		}
+		l.Gap(3)
 	}
 	return l.String()
 }

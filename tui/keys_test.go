@@ -8,6 +8,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"shield/runtime/shield"
 	"shield/tui/keys"
 )
 
@@ -119,5 +120,29 @@ func TestPasteOfAMegabyte(t *testing.T) {
 			t.Errorf("the line took %d characters", n)
 		}
 		c.keys("backspace left right ctrl+w esc").wants("Sessions 38")
+	})
+}
+
+// A key that can do nothing says so, and what would help.
+func TestKeysSayWhatTheyLack(t *testing.T) {
+	in(t, 80, 24, Config{Commander: &fakeCommander{}}, func(t *testing.T, c *console) {
+		c.keys("1 right").wants("w shows all columns")
+		c.keys("G d").wants("d: it is offline; R starts it again")
+		c.keys("K").wants("K: it is offline; R starts it again")
+		c.keys("7 /").wants("/: there is nothing to filter here")
+	})
+	in(t, 80, 24, Config{}, func(t *testing.T, c *console) {
+		c.m.st.sessions, c.m.st.calls = newSessions(), newCalls()
+		c.keys("3").wants("none yet: a client that connects to a gateway has one", "nothing selected")
+		c.lacks("enter opens")
+		c.keys("5").wants("c on a service makes one")
+	})
+}
+
+// The hint behind an alarm stays, however long the alarm is.
+func TestAlarmsKeepTheirHint(t *testing.T) {
+	in(t, 60, 16, Config{}, func(t *testing.T, c *console) {
+		c.events(delta(2, Delta{Logs: []shield.LogRow{{Seq: 99, Time: at(0), Level: "error", Node: "node-2", Service: "room", Event: "crash", Text: strings.Repeat("long ", 40)}}}))
+		c.wants("...  (6 shows the log)")
 	})
 }

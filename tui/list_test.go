@@ -129,10 +129,36 @@ func TestHeadsAgreeWithTheTexts(t *testing.T) {
 		if o <= 0 && natural(b, c) <= 0 && natural(a, c) > 0 {
 			t.Fatalf("natural is no order: %q %q %q", a, b, c)
 		}
+		if x, y := rawHead(a), rawHead(b); x != y && cmp.Compare(x, y) != strings.Compare(a, b) {
+			t.Fatalf("rawHead: %q %q by %d", a, b, cmp.Compare(x, y))
+		}
 		rows := []*row[thing]{{key: a}, {key: b}, {key: c}}
 		n := shared(rows, func(r *row[thing]) string { return r.key })
 		if x, y := head(a[n:]), head(b[n:]); x != y && cmp.Compare(x, y) != o {
 			t.Fatalf("behind %d shared bytes: %q %q by %d, natural by %d", n, a, b, cmp.Compare(x, y), o)
+		}
+	})
+}
+
+// Every kind of order gives the same rows in the same places as its comparison.
+func TestRankAgreesWithCompare(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := things()
+		l.cols = append(l.cols, column[thing]{grid.Column{Title: "LETTERS"}, l.cols[0].cell, letters(func(v *thing) string { return v.id })},
+			column[thing]{grid.Column{Title: "NONE"}, l.cols[0].cell, nil})
+		l.widths, l.frame = make([]int, 4), append(l.frame, l.cols[2].Column, l.cols[3].Column)
+		l.sortBy, l.desc = rapid.IntRange(0, 3).Draw(t, "column"), rapid.Bool().Draw(t, "desc")
+		var vals []thing
+		for range rapid.IntRange(0, 30).Draw(t, "rows") {
+			vals = append(vals, thing{rapid.StringMatching(`s-[0-9a-c]{1,12}|[a-c0-9]{0,3}`).Draw(t, "id"), rapid.IntRange(0, 3).Draw(t, "n")})
+		}
+		l.replace(vals)
+		if !slices.IsSortedFunc(l.order, l.compare) {
+			var got []string
+			for _, r := range l.order {
+				got = append(got, r.key)
+			}
+			t.Fatalf("by %s, desc %v: %q", l.cols[l.sortBy].Title, l.desc, got)
 		}
 	})
 }

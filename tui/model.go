@@ -297,8 +297,9 @@ func (m *model) alarm(d *Delta) {
 		if r.Level == "error" {
 			role = theme.Bad
 		}
-		text, _, _ := strings.Cut(r.Text, "\n")
-		m.say(role, strings.TrimSpace(string(r.Node)+" "+r.Service)+": "+text+"  (6 shows the log)")
+		const next = "  (6 shows the log)"
+		text := m.clean(strings.TrimSpace(string(r.Node)+" "+r.Service) + ": " + firstLine(r.Text))
+		m.say(role, grid.Cut(text, max(m.w-len(next)-6, 16), "...")+next)
 	}
 }
 

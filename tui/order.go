@@ -19,6 +19,13 @@ type byText[T any] func(v *T) string
 
 func (f byText[T]) compare(a, b *T) int { return natural(f(a), f(b)) }
 
+// byLetters sorts a text whose digits are no numbers.
+type byLetters[T any] func(v *T) string
+
+func (f byLetters[T]) compare(a, b *T) int { return strings.Compare(f(a), f(b)) }
+
+func letters[T any](of func(v *T) string) order[T] { return byLetters[T](of) }
+
 func value[T any](f func(a, b *T) int) order[T] { return byValue[T](f) }
 func text[T any](of func(v *T) string) order[T] { return byText[T](of) }
 
@@ -52,15 +59,19 @@ type ranked struct {
 // otherwise.
 func (l *list[T]) rank() {
 	rows := slices.Clone(l.order)
-	text := func(r *row[T]) string { return r.key }
-	of, isText := l.cols[l.sortBy].order.(byText[T])
-	if isText {
+	text, begin, isText := func(r *row[T]) string { return r.key }, head, true
+	switch of := l.cols[l.sortBy].order.(type) {
+	case byText[T]:
 		text = func(r *row[T]) string { return of(r.val) }
+	case byLetters[T]:
+		text, begin = func(r *row[T]) string { return of(r.val) }, rawHead
+	default:
+		isText = false
 	}
 	skip := shared(rows, text)
 	all := make([]ranked, len(rows))
 	for i, r := range rows {
-		all[i] = ranked{head(text(r)[skip:]), i}
+		all[i] = ranked{begin(text(r)[skip:]), i}
 		if isText && l.desc {
 			all[i].head = ^all[i].head
 		}
@@ -151,6 +162,13 @@ func head(s string) uint64 {
 		n += 1 + len(x)
 		s = s[width:]
 	}
+	return binary.BigEndian.Uint64(out[:])
+}
+
+// rawHead is head for texts that are compared by their letters.
+func rawHead(s string) uint64 {
+	var out [8]byte
+	copy(out[:], s)
 	return binary.BigEndian.Uint64(out[:])
 }
 

@@ -212,6 +212,10 @@ func (m *model) act(b *keys.Binding, k string) tea.Cmd {
 		if m.focused() == keys.Logs && m.actLogs(b.Action) {
 			return m.keep(b.Action)
 		}
+		if t := m.current(); t != nil && (b.Action == keys.PanLeft || b.Action == keys.PanRight) && !t.isWide() {
+			m.say(theme.Text, "w shows all columns; left and right pan them then")
+			return nil
+		}
 		if t := m.current(); t != nil && moveTable(t, b.Action) {
 			return m.keep(b.Action)
 		}

@@ -193,7 +193,7 @@ func (m *model) enterLua() tea.Cmd {
 		return nil
 	case word == ".help" && rest == "":
 		m.answer(repl.Help())
-		m.tell(theme.Text, "  .attach TARGET attach to another service\n  .clear         empty the screen\n  .detach        as .quit")
+		m.tell(theme.Text, "  .attach NAME   attach to another service\n  .clear         empty the screen\n  .detach        as .quit")
 		return nil
 	case r.talk == nil:
 		m.tell(theme.Warn, "not attached: press a on a service, or type .attach NODE:NAME")

@@ -120,7 +120,7 @@ func TestREPL(t *testing.T) {
 		c.enter(".state").wants("M.gold = 3   -- field")
 		c.enter(".timers").wants("TIMER       DUE  FUNCTION", "    1  in 12.5s  room.lua:9", "   14       now  room.lua:12")
 		c.enter(".calls").wants("no handler has run yet")
-		c.enter(".help").wants(".timers", ".watch EXPR", ".attach TARGET")
+		c.enter(".help").wants(".timers", ".watch EXPR", ".attach NAME")
 		c.enter(".clear").lacks("no handler")
 		c.run("ctrl+d")
 		c.wants("detached from node-3:room.public; the service keeps running", "or i and .attach NODE:NAME")

@@ -227,7 +227,7 @@ func (m *model) tableBody(p *pen, v keys.View, w, h int) []string {
 		out = m.tableBox(p, v, 0, 2, w, top, true)
 	case w >= 100:
 		dw := m.detailWidth(w) + 4
-		out = grid.Beside(m.tableBox(p, v, 0, 2, w-dw, top, true), p.box(dw, top, false, m.detailTitle(v), "enter opens", pad(p, detail, dw-2)))
+		out = grid.Beside(m.tableBox(p, v, 0, 2, w-dw, top, true), p.box(dw, top, false, m.detailTitle(v), m.more(0, dw), pad(p, detail, dw-2)))
 	case h < 15:
 		out = m.tableBox(p, v, 0, 2, w, top, true)
 	default:
@@ -260,6 +260,9 @@ func (m *model) detailHeight(v keys.View, lines, h int) int {
 }
 
 func (m *model) more(lines, h int) string {
+	if t := m.current(); t != nil && t.key() == "" {
+		return ""
+	}
 	if lines > h-2 {
 		return "enter: " + strconv.Itoa(lines-h+2) + " more"
 	}
@@ -338,7 +341,7 @@ func (m *model) eventsBox(p *pen, w, h int) []string {
 	var picked []*logItem
 	live := m.st.logs.live
 	for i := len(live) - 1; i >= 0 && len(picked) < h-2; i-- {
-		if live[i].Event != "" {
+		if it := &live[i]; it.Event != "" && it.Fields["op"] != "eval" { // a REPL is no event
 			picked = append(picked, &live[i])
 		}
 	}

@@ -197,6 +197,9 @@ func (s *Server) node(ctx context.Context, action control.NodeAction, args []str
 }
 
 func nodeLine(row shield.NodeRow) string {
+	if row.State != shield.Online {
+		return fmt.Sprintf("%s is %s", row.Node, row.State) // what it meant to do says nothing any more
+	}
 	return fmt.Sprintf("%s is %s, %s", row.Node, row.State, row.Intent)
 }
 

@@ -22,8 +22,8 @@ const Gap = 2
 
 // Fit chooses the columns that fit into w cells and their widths. want[i] is
 // what the contents of column i would like. Columns are squeezed to their Min
-// before one leaves; with wide set all columns are kept, and those beyond the
-// edge are reached by panning.
+// before one leaves. With wide set all columns are kept, each as wide as what it
+// has to say, up to half of w; those beyond the edge are reached by panning.
 func Fit(cols []Column, want []int, w int, wide bool) []Placed {
 	shown := make([]Placed, 0, len(cols))
 	for i := range cols {
@@ -31,8 +31,14 @@ func Fit(cols []Column, want []int, w int, wide bool) []Placed {
 			continue
 		}
 		shown = append(shown, Placed{Index: i, Width: ideal(&cols[i], want[i])})
+		if wide {
+			shown[len(shown)-1].Width = max(min(max(want[i], Width(cols[i].Title)), w/2), 1)
+		}
 	}
-	for !wide && len(shown) > 1 && least(cols, shown) > w {
+	if wide {
+		return shown
+	}
+	for len(shown) > 1 && least(cols, shown) > w {
 		i := leaver(cols, shown)
 		if i < 0 {
 			break
@@ -40,9 +46,6 @@ func Fit(cols []Column, want []int, w int, wide bool) []Placed {
 		shown = append(shown[:i], shown[i+1:]...)
 	}
 	squeeze(cols, shown, w)
-	if wide {
-		return shown
-	}
 	return clip(shown, w)
 }
 

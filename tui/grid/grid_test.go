@@ -1,6 +1,7 @@
 package grid
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -126,6 +127,16 @@ func TestColumnsLeaveByPriority(t *testing.T) {
 		if got := titles(tt.w, tt.wide); got != tt.want {
 			t.Errorf("Fit(%d, wide=%v) = %s, want %s", tt.w, tt.wide, got, tt.want)
 		}
+	}
+}
+
+// Wide columns are as wide as what they say: whoever asks for all wants to read it.
+func TestWideColumnsAreWhole(t *testing.T) {
+	cols := []Column{{Title: "ID", Min: 4, Max: 8}, {Title: "NAME", Min: 4, Priority: 1}, {Title: "ADDRESS", Wide: true}}
+	got := Fit(cols, []int{20, 300, 2}, 40, true)
+	want := []Placed{{0, 20}, {1, 20}, {2, 7}} // half of the pane is the most, the title the least
+	if !slices.Equal(got, want) {
+		t.Errorf("Fit = %v, want %v", got, want)
 	}
 }
 

@@ -26,11 +26,11 @@ var dots []dot
 func init() {
 	dots = []dot{
 		{".help", "", "this list", func(*Session, context.Context, string) (Answer, error) { return Help(), nil }},
-		{".state", "[NAME]", "what the service holds between two turns: fields, file locals, your locals", (*Session).state},
+		{".state", "[NAME]", "what it holds between turns: fields, file locals, yours", (*Session).state},
 		{".timers", "", "its timers", (*Session).timers},
-		{".calls", "", "what each of its methods took, and what its handlers wait for", (*Session).calls},
-		{".stack", "", "the Lua stacks of the handlers that wait, and of one that is stuck", (*Session).stack},
-		{".watch", "EXPR", "look at an expression once a second, until Ctrl-C (on a pipe: once)", nil},
+		{".calls", "", "what its methods took, and what its handlers wait for", (*Session).calls},
+		{".stack", "", "the Lua stacks of handlers that wait, and of a stuck one", (*Session).stack},
+		{".watch", "EXPR", "look at it once a second until Ctrl-C (on a pipe: once)", nil},
 		{".reload", "", "make the saved code live", (*Session).reload},
 		{".load", "FILE", "run a file of Lua as one turn", (*Session).load},
 		{".save", "FILE", "write the lines of this session to a file", (*Session).save},
@@ -53,7 +53,7 @@ func Dots(prefix string) []string {
 func Help() Answer {
 	all := map[string]string{}
 	a := Answer{Key: "help", Value: all}
-	a.say(Value, "A line of Lua runs as one turn of the service; an expression prints. M is the module, _ the last value.")
+	a.say(Value, "A line of Lua is one turn of the service. M is the module, _ the last value.")
 	for _, d := range dots {
 		use := strings.TrimSpace(d.name + " " + d.arg)
 		all[use] = d.does

@@ -131,17 +131,35 @@ func TestSelfAmongPeers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
 		defer w.close()
-		a := w.make("a", 1, 1, 2)
-		a.cfg.Advertise = "public.example:9000"
-		a.cfg.Peers = append(a.cfg.Peers, "10.0.0.1:9000")
-		// 10.0.0.9 leads to a as well, through the network.
+		b := w.start("b", 2, 1)
+		// One by where it listens, one by what it tells, and one that only the
+		// handshake can know.
+		a := w.make("a", 1, 1, 2, 8, 9)
+		a.cfg.Advertise = addrOf(8)
+		a.wrap = func(t cluster.Transport) cluster.Transport { return forwarded{t, addrOf(9), a.addr} }
 		if err := a.start(); err != nil {
 			t.Fatal(err)
 		}
-		b := w.start("b", 2, 1)
 		a.wantStates(time.Second, "b online")
 		b.wantStates(time.Second, "a online")
+		time.Sleep(20 * time.Second)
+		if n := a.log.count("a configured peer is this node itself"); n != 1 || a.c.Drops()["refused_self"] != 2 {
+			t.Errorf("%d lines, drops %v\n%s", n, a.c.Drops(), a.log)
+		}
 	})
+}
+
+// forwarded is a transport of which one address leads to another.
+type forwarded struct {
+	cluster.Transport
+	from, to string
+}
+
+func (f forwarded) Dial(ctx context.Context, addr string) (cluster.Link, error) {
+	if addr == f.from {
+		addr = f.to
+	}
+	return f.Transport.Dial(ctx, addr)
 }
 
 // The handshake of another release: its version is refused on both sides, its
@@ -209,6 +227,7 @@ func (w *world) stranger(host int, id shield.NodeID) *stranger {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.ends = append(w.ends, tr.Close)
 	return &stranger{w: w, id: id, addr: addrOf(host), tr: tr}
 }
 

@@ -255,11 +255,7 @@ func TestRecordExpires(t *testing.T) {
 // What was written before a stop arrives, also over a bad network.
 func TestLastWordsArrive(t *testing.T) {
 	for seed := range uint64(20) {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, seed)
-			defer w.close()
-			a, b := w.start("a", 1, 2), w.start("b", 2)
-			a.wantStates(time.Second, "b online")
+		dialled(t, seed, func(w *world, a, b *testNode) {
 			w.net.Faults(0.05, 0, 20*time.Millisecond)
 			for i := range 200 {
 				_ = a.c.Send(&shield.Envelope{Target: shield.Handle{Node: "b", Epoch: b.c.Epoch(), ID: 1}, Method: fmt.Sprint(i), Args: make([]byte, 500)})

@@ -102,6 +102,7 @@ func found(t *testing.T, check func(w *world, r *registry, a, b *testNode)) {
 			if err := n.start(); err != nil {
 				t.Fatal(err)
 			}
+			time.Sleep(1500 * time.Millisecond) // one scans between the other's renewals
 		}
 		check(w, r, a, b)
 	})
@@ -170,6 +171,8 @@ func TestBackendDown(t *testing.T) {
 		if n := a.log.count("can't"); n < 2 || n > 15 {
 			t.Errorf("%d lines in five minutes", n)
 		}
+		// The next to come is a's scan: b's registration has expired by now.
+		time.Sleep(2*time.Second - time.Since(w.begin)%(3*time.Second) + 3*time.Second)
 		r.setDown(false)
 		time.Sleep(10 * time.Second)
 		if !a.log.has("answers again") {

@@ -1,12 +1,42 @@
 package cluster
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // SetCallIDBits makes call ids wrap early.
 func (c *Cluster) SetCallIDBits(bits int) { c.calls.mask = 1<<bits - 1 }
 
 // OpenCalls counts ids that are taken.
 func (c *Cluster) OpenCalls() int { return c.calls.len() }
+
+// Leftovers tells what is held for calls, handshakes and links that are over.
+func (c *Cluster) Leftovers() (left string) {
+	count := func(what string, n int) {
+		if n != 0 {
+			left += fmt.Sprintf(" %d %s", n, what)
+		}
+	}
+	c.ask(func() {
+		conns := c.conns()
+		count("ids of calls", c.calls.len())
+		count("hellos", len(c.own.hellos))
+		count("handshakes", len(c.own.incoming))
+		c.table.mu.Lock()
+		count("links too many that hear of names", len(c.table.conns)-len(conns))
+		c.table.mu.Unlock()
+		for _, cn := range conns {
+			cn.inbox.mu.Lock()
+			count("records of calls", cn.inbox.n)
+			cn.inbox.mu.Unlock()
+			cn.pingMu.Lock()
+			count("pings", len(cn.pings))
+			cn.pingMu.Unlock()
+		}
+	})
+	return left
+}
 
 // Pause keeps the owner from running for d, as SIGSTOP does.
 func (c *Cluster) Pause(d time.Duration) { c.post(func() { time.Sleep(d) }) }

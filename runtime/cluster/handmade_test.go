@@ -107,9 +107,6 @@ func TestHandmadeDialler(t *testing.T) {
 		hear(t, l, cluster.Data, 18)
 		a.c.Publish("x", 1)
 		hear(t, l, cluster.Data, 19) // the feature that both have
-		if err := s.tr.Close(); err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -144,9 +141,6 @@ func TestHandmadeAcceptor(t *testing.T) {
 			t.Error(err)
 		}
 		b.wantStates(time.Second, "later online")
-		if err := s.tr.Close(); err != nil {
-			t.Error(err)
-		}
 	})
 }
 

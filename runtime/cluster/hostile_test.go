@@ -254,10 +254,13 @@ func TestThousandConnections(t *testing.T) {
 				t.Error("a silent connection is still open")
 			}
 		}
-		for _, line := range []string{"connections were turned away", "they began no handshake"} {
-			if n := a.log.count(line); n != 1 {
-				t.Errorf("%d lines %q:\n%s", n, line, a.log)
+		for drop, line := range map[string]string{"strangers_turned_away": "connections were turned away", "strangers_silent": "they began no handshake"} {
+			if n := a.log.count(line); n != int(min(a.c.Drops()[drop], 1)) {
+				t.Errorf("%d lines %q, %d %s:\n%s", n, line, a.c.Drops()[drop], drop, a.log)
 			}
+		}
+		if a.c.Drops()["strangers_silent"] == 0 {
+			t.Error("not one silent connection was counted")
 		}
 		c := w.start("c", 3, 1)
 		c.wantStates(time.Second, "a online")

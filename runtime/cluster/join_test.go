@@ -74,10 +74,13 @@ func TestCrashAndRestart(t *testing.T) {
 	for _, tt := range []struct {
 		name           string
 		aPeers, bPeers []int
+		end            func(n *testNode)
 	}{
-		{"both dial", []int{2}, []int{1}},
-		{"survivor dials", []int{2}, nil},
-		{"restarted dials", nil, []int{1}},
+		{"both dial", []int{2}, []int{1}, (*testNode).crash},
+		{"survivor dials", []int{2}, nil, (*testNode).crash},
+		{"restarted dials", nil, []int{1}, (*testNode).crash},
+		{"survivor dials after a stop", []int{2}, nil, (*testNode).stop},
+		{"restarted dials after a stop", nil, []int{1}, (*testNode).stop},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -86,9 +89,9 @@ func TestCrashAndRestart(t *testing.T) {
 				a := w.start("a", 1, tt.aPeers...)
 				b := w.start("b", 2, tt.bPeers...)
 				a.wantStates(time.Second, "b online")
-				time.Sleep(5 * time.Second)
+				time.Sleep(4100*time.Millisecond - time.Since(w.begin)) // the next heartbeat is too late to tell of the restart
 				first := b.c.Epoch()
-				b.crash()
+				tt.end(b)
 				time.Sleep(300 * time.Millisecond)
 				b2 := b.again()
 				begin := time.Now()
@@ -100,6 +103,9 @@ func TestCrashAndRestart(t *testing.T) {
 				b2.wantStates(10*time.Millisecond, "a online")
 				if b2.c.Epoch() <= first {
 					t.Errorf("epoch %v after %v", b2.c.Epoch(), first)
+				}
+				if _, err := a.call(b2, "echo", time.Second); err != nil {
+					t.Errorf("call of its new life: %v", err)
 				}
 				if _, err := a.callHandle(shield.Handle{Node: "b", Epoch: first, ID: 7}, "echo", time.Second); !errors.Is(err, shield.ServiceDead) {
 					t.Errorf("call of an old handle: %v, want service_dead", err)
@@ -134,12 +140,7 @@ func TestStartAlone(t *testing.T) {
 }
 
 func TestCrashedIsOffline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1)
-		defer w.close()
-		a := w.start("a", 1, 2)
-		b := w.start("b", 2)
-		a.wantStates(time.Second, "b online")
+	dialled(t, 1, func(w *world, a, b *testNode) {
 		b.crash()
 		time.Sleep(7 * time.Second)
 		a.wantStates(0, "b suspect")
@@ -164,12 +165,7 @@ func TestCrashedIsOffline(t *testing.T) {
 }
 
 func TestCutAndHeal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1)
-		defer w.close()
-		a := w.start("a", 1, 2)
-		b := w.start("b", 2)
-		a.wantStates(time.Second, "b online")
+	dialled(t, 1, func(w *world, a, b *testNode) {
 		b.c.Publish("x", 3)
 		a.wantResolve(time.Second, "b", "x", 3)
 		for _, d := range []time.Duration{3 * time.Second, 8 * time.Second, 30 * time.Second} {
@@ -187,7 +183,6 @@ func TestCutAndHeal(t *testing.T) {
 	})
 }
 
-// A link that is dead for good, of which neither end hears, is replaced.
 // A node that crashes in the middle of a handshake, having acknowledged what it
 // got, and restarts at once is not kept out by the half of it that is left.
 func TestCrashInHandshake(t *testing.T) {
@@ -214,13 +209,9 @@ func TestCrashInHandshake(t *testing.T) {
 	}
 }
 
+// A link that is dead for good, of which neither end hears, is replaced.
 func TestDeadLinkIsReplaced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1)
-		defer w.close()
-		a := w.start("a", 1, 2)
-		b := w.start("b", 2)
-		a.wantStates(time.Second, "b online")
+	dialled(t, 1, func(w *world, a, b *testNode) {
 		time.Sleep(3 * time.Second)
 		w.net.Bury()
 		time.Sleep(9 * time.Second)
@@ -241,12 +232,7 @@ func TestDeadLinkIsReplaced(t *testing.T) {
 }
 
 func TestOneWayCut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1)
-		defer w.close()
-		a := w.start("a", 1, 2)
-		b := w.start("b", 2)
-		a.wantStates(time.Second, "b online")
+	dialled(t, 1, func(w *world, a, b *testNode) {
 		w.cut(a, b, true)
 		time.Sleep(9 * time.Second)
 		b.wantStates(0, "a suspect")
@@ -290,7 +276,7 @@ func TestDuplicateID(t *testing.T) {
 				begin := time.Now()
 				err := tt.run(t, w, b)
 				var dup *cluster.DuplicateError
-				if !errors.As(err, &dup) || !dup.Live || dup.HolderAddress != b.addr || dup.HolderPID == 0 {
+				if !errors.As(err, &dup) || !dup.Live || dup.HolderAddress != b.addr || dup.HolderPID == 0 || dup.Address == b.addr || dup.PID == 0 {
 					t.Fatalf("start of a duplicate = %v", err)
 				}
 				if d := time.Since(begin); d > 4*time.Second {
@@ -312,11 +298,7 @@ func TestDuplicateID(t *testing.T) {
 
 // A holder that does not answer a ping gives its id up.
 func TestDeadHolderIsReplaced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1)
-		defer w.close()
-		a := w.start("a", 1)
-		b := w.start("b", 2, 1)
+	pair(t, nil, func(w *world, a, b *testNode) {
 		a.wantStates(time.Second, "b online")
 		first := b.c.Epoch()
 		w.net.Down(b.addr, true)
@@ -345,15 +327,11 @@ func TestDeadHolderIsReplaced(t *testing.T) {
 }
 
 func TestEpochRisesWhenTheClockWentBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1)
-		defer w.close()
-		a := w.start("a", 1, 2)
-		b := w.start("b", 2, 1)
-		a.wantStates(time.Second, "b online")
+	dialled(t, 1, func(_ *world, a, b *testNode) {
 		first := b.c.Epoch()
 		b.crash()
 		b2 := b.again()
+		b2.cfg.Peers = []string{a.addr}
 		b2.cfg.Wall = func() time.Time { return time.Now().Add(-time.Hour) }
 		if err := b2.start(); err != nil {
 			t.Fatal(err)

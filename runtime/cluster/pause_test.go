@@ -69,9 +69,6 @@ func TestSleep(t *testing.T) {
 			if got := a.c.Drops()["pauses_noticed"] == 1 && a.log.has("event=pause") && a.log.has("for=5m0"); got != (tt.jump > 0) {
 				t.Errorf("%s: told: %v\n%s", tt.name, got, a.log)
 			}
-			if err := s.tr.Close(); err != nil {
-				t.Error(err)
-			}
 		})
 	}
 }

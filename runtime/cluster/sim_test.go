@@ -154,6 +154,15 @@ func (s *history) run() {
 	s.settled.Store(true) // nobody publishes any more
 	time.Sleep(time.Second)
 	s.wantAgreement()
+	for _, sl := range s.slots {
+		sl.node.halt()
+	}
+	time.Sleep(70 * time.Second) // the longest call, and what its id waits for a reply that was lost
+	for _, sl := range s.slots {
+		if left := sl.node.c.Leftovers(); left != "" {
+			s.breaks("%s still holds after all work has ended: %s", sl.id, left)
+		}
+	}
 }
 
 // end stops the work before the nodes.

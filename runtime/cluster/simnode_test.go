@@ -54,7 +54,7 @@ func (s *history) newNode(sl *slot) *simNode {
 	base.cfg.Epoch = epoch
 	base.local, base.cfg.Local = n, n
 	base.cfg.OnEvent = n.onEvent
-	base.wrap = func(t cluster.Transport) cluster.Transport { return narrowTransport{t, &n.narrow} }
+	base.wrap = n.narrow.wrap
 	// Ids of different starts never meet, so that a stale table shows.
 	n.nextID = shield.ServiceID(epoch%1e9) << 20
 	return n
@@ -335,6 +335,9 @@ type narrow struct{ end atomic.Int64 }
 
 func (w *narrow) until(t time.Time) { w.end.Store(t.UnixNano()) }
 func (w *narrow) full() bool        { return time.Now().UnixNano() < w.end.Load() }
+func (w *narrow) wrap(t cluster.Transport) cluster.Transport {
+	return narrowTransport{t, w}
+}
 
 type narrowTransport struct {
 	cluster.Transport

@@ -10,9 +10,11 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -39,12 +41,14 @@ type world struct {
 	net   *sim.Network
 	rng   *rand.Rand
 	token string
+	begin time.Time
 	mu    sync.Mutex
 	nodes []*testNode
+	ends  []func() error // of what else is on the network
 }
 
 func newWorld(t testing.TB, seed uint64) *world {
-	return &world{t: t, net: sim.New(seed, 2*time.Millisecond), rng: rand.New(rand.NewPCG(seed, 2)), token: "0123456789abcdef"}
+	return &world{t: t, net: sim.New(seed, 2*time.Millisecond), rng: rand.New(rand.NewPCG(seed, 2)), token: "0123456789abcdef", begin: time.Now()}
 }
 
 // endpoint puts a socket at addr onto the network.
@@ -156,6 +160,20 @@ func (w *world) start(id string, host int, peers ...int) *testNode {
 	return n
 }
 
+// dialled runs check on two nodes that are online to each other; a dialled b.
+func dialled(t *testing.T, seed uint64, check func(w *world, a, b *testNode)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, seed)
+		defer w.close()
+		b := w.start("b", 2)
+		a := w.start("a", 1, 2)
+		a.wantStates(time.Second, "b online")
+		b.wantStates(time.Second, "a online")
+		check(w, a, b)
+	})
+}
+
 // crash ends a node as kill -9 does: not one packet tells of it.
 func (n *testNode) crash() {
 	n.w.net.Down(n.addr, true)
@@ -201,6 +219,11 @@ func (w *world) close() {
 		wg.Go(n.stop)
 	}
 	wg.Wait()
+	for _, end := range w.ends {
+		if err := end(); err != nil {
+			w.t.Error(err)
+		}
+	}
 	w.net.Close()
 }
 
@@ -297,7 +320,8 @@ type localEnd interface {
 func (n *testNode) services() *local { return n.local.(*local) }
 
 // local is the node behind a cluster: it answers "echo" at once, "slow..." after
-// that time, keeps "hold" for ever, and records the sends.
+// that time, "large n" with n bytes more than fit, "size" with that of the
+// arguments, keeps "hold" for ever, and records the sends.
 type local struct {
 	c      *cluster.Cluster
 	mu     sync.Mutex
@@ -324,7 +348,14 @@ func (l *local) Deliver(e *shield.Envelope, reply shield.Replier) {
 		time.AfterFunc(d, func() { reply.Reply(args, nil) })
 		return
 	}
+	if more, ok := strings.CutPrefix(e.Method, "large "); ok {
+		n, _ := strconv.Atoi(more)
+		reply.Reply(make([]byte, 15<<20+n), nil)
+		return
+	}
 	switch e.Method {
+	case "size":
+		reply.Reply(fmt.Append(nil, len(e.Args)), nil)
 	case "hold":
 		l.held = append(l.held, reply)
 	case "fail":

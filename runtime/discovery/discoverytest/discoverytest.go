@@ -182,31 +182,28 @@ func twoClusters(t *testing.T, b Backend, name string) {
 
 func downAtStart(t *testing.T, b Backend, name string) {
 	b.Down(t)
-	d := open(t, b, name)
-	wantFailure(t, d)
-	b.Up(t)
-	backAgain(t, d)
-	announce(t, d, node(1))
-	want(t, d, "node-1 10.0.0.1:9000")
+	outlive(t, open(t, b, name), b.Up)
 }
 
 func lostAndBack(t *testing.T, b Backend, name string) {
 	d := open(t, b, name)
 	announce(t, d, node(1))
 	b.Down(t)
-	wantFailure(t, d)
-	b.Up(t)
-	backAgain(t, d)
-	announce(t, d, node(1))
-	want(t, d, "node-1 10.0.0.1:9000")
+	outlive(t, d, b.Up)
 }
 
 func slow(t *testing.T, b Backend, name string) {
 	d := open(t, b, name)
 	announce(t, d, node(1))
 	b.Freeze(t)
+	outlive(t, d, b.Thaw)
+}
+
+// outlive checks that d fails while its server is away and works again after end.
+func outlive(t *testing.T, d cluster.Discovery, end func(*testing.T)) {
+	t.Helper()
 	wantFailure(t, d)
-	b.Thaw(t)
+	end(t)
 	backAgain(t, d)
 	announce(t, d, node(1))
 	want(t, d, "node-1 10.0.0.1:9000")

@@ -207,6 +207,34 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// A database of its own keeps a cluster apart from others on the server.
+func TestDatabase(t *testing.T) {
+	s := startServer(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	for db, want := range map[int]string{0: "shield:nodes shield:nodes:node-1", 3: ""} {
+		if _, err := s.ask("FLUSHALL"); err != nil {
+			t.Fatal(err)
+		}
+		b, err := New(Config{Port: s.port, Password: "secret", DB: db})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Announce(ctx, cluster.Candidate{Node: "node-1", Addr: "10.0.0.1:9000"}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.ask("KEYS *") // of database 0
+		words := strings.Fields(got)
+		slices.Sort(words)
+		if got = strings.Join(words, " "); err != nil || got != want {
+			t.Errorf("registered in database %d, 0 holds %q, %v, want %q", db, got, err, want)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestWrongPassword(t *testing.T) {
 	s := startServer(t)
 	b, err := New(Config{Port: s.port, Password: "wrong"})

@@ -36,7 +36,7 @@ func BenchmarkWire(b *testing.B) {
 		if err := Copy(&p, Args, 0, v); err != nil {
 			b.Fatal(err)
 		}
-		var buf []byte
+		buf := Append(nil, &p)
 		b.Run(name+"/append", func(b *testing.B) {
 			for b.Loop() {
 				buf = Append(buf[:0], &p)
@@ -67,7 +67,7 @@ func BenchmarkWire(b *testing.B) {
 func BenchmarkCodec(b *testing.B) {
 	v := shapes(b)["record"]
 	for _, c := range []Codec{JSON, Msgpack} {
-		var buf []byte
+		buf, _ := c.Append(nil, v)
 		b.Run(c.Name()+"/append", func(b *testing.B) {
 			for b.Loop() {
 				buf, _ = c.Append(buf[:0], v)

@@ -24,7 +24,7 @@ type Codec interface {
 var (
 	JSON    Codec = jsonCodec{}
 	Raw     Codec = rawCodec{}
-	Msgpack Codec = msgpackCodec{}
+	Msgpack Codec = msgpackCodec{slots: clientSlots}
 )
 
 // CodecByName finds a codec; nil when there is none of that name. An empty name
@@ -39,6 +39,15 @@ func CodecByName(name string) Codec {
 		return Msgpack
 	}
 	return nil
+}
+
+// Trusting is c for bodies that the server wrote: a player table may have gaps
+// that a client's may not.
+func Trusting(c Codec) Codec {
+	if c == Msgpack {
+		return msgpackCodec{slots: MaxSize}
+	}
+	return c
 }
 
 // CodecNames lists what CodecByName knows.
@@ -99,19 +108,25 @@ func (rawCodec) Append(b []byte, v lua.LValue) ([]byte, error) {
 	return b, shield.Errorf(shield.EncodeFailed, "body: %s (the codec raw takes strings only)", typeName(v))
 }
 
-type msgpackCodec struct{}
+// clientSlots is how many empty places the integer keys of one body may open.
+// Eight bytes could make an array of 16 MB otherwise.
+const clientSlots = 64 << 10
+
+type msgpackCodec struct{ slots int }
 
 func (msgpackCodec) Name() string { return "msgpack" }
 
-func (msgpackCodec) Decode(b []byte) (lua.LValue, error) {
+func (c msgpackCodec) Decode(b []byte) (lua.LValue, error) {
 	if len(b) == 0 {
 		return lua.LNil, nil
 	}
-	d := decoder{b: b, room: len(b), slots: MaxSize}
+	d := decoder{b: b, room: len(b), slots: c.slots}
 	v := d.value(MaxDepth)
 	switch {
 	case d.lossy:
 		return nil, shield.Errorf(shield.DecodeError, "msgpack: an integer loses digits in Lua, whose numbers are exact to 2^53 only: send it as a string")
+	case d.gap:
+		return nil, shield.Errorf(shield.DecodeError, "msgpack: an integer key leaves more than %d empty places below it, which a Lua table keeps: send it as a string", c.slots)
 	case d.bad:
 		return nil, shield.Errorf(shield.DecodeError, "msgpack: malformed at byte %d of %d", len(b)-len(d.b), len(b))
 	case len(d.b) > 0:

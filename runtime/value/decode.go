@@ -44,6 +44,7 @@ type decoder struct {
 	refs  bool
 	bad   bool
 	lossy bool // bad because an integer has no exact Lua number
+	gap   bool // bad because of slots
 }
 
 func (d *decoder) fail() lua.LValue {
@@ -275,7 +276,7 @@ func (d *decoder) setNumber(t *lua.LTable, k lua.LNumber, v lua.LValue) {
 	}
 	if over := int(i) - t.MaxN() - 1; over > 0 {
 		if d.slots -= over; d.slots < 0 {
-			d.bad = true
+			d.bad, d.gap = true, true
 			return
 		}
 	}

@@ -166,6 +166,13 @@ func TestCodecs(t *testing.T) {
 			t.Errorf("msgpack: Decode(%q) = %v, %v, want decode_error", in, v, err)
 		}
 	}
+	far := []byte("\x81\xce\x00\x01\x86\xa1\x01") // {[100001] = 1}
+	if v, err := Msgpack.Decode(far); !errors.Is(err, shield.DecodeError) || !strings.Contains(err.Error(), "send it as a string") {
+		t.Errorf("msgpack: a far key of a client = %v, %v, want decode_error with what to do", v, err)
+	}
+	if v, err := Trusting(Msgpack).Decode(far); err != nil || v.(*lua.LTable).RawGetInt(100001) != lua.LNumber(1) {
+		t.Errorf("msgpack: a far key of a server = %v, %v, want the table", v, err)
+	}
 	if b, err := AppendBody(JSON, []byte("h"), lua.LString("\xff raw")); err != nil || string(b) != "h\xff raw" {
 		t.Errorf("AppendBody of a string = %q, %v, want its bytes", b, err)
 	}

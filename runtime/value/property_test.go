@@ -160,7 +160,7 @@ func TestPropertyCodecs(t *testing.T) {
 				}
 				continue
 			}
-			x, err := c.Decode(b[4:])
+			x, err := Trusting(c).Decode(b[4:])
 			if err != nil {
 				t.Fatalf("%s: Decode(%q): %v", c.Name(), b[4:], err)
 			}

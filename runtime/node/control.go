@@ -10,7 +10,23 @@ import (
 	"shield/runtime/config"
 	"shield/runtime/service"
 	"shield/runtime/shield"
+	"shield/runtime/value"
 )
+
+// Call calls a service as shield.call does, with the default call_timeout: by a
+// name of this node, else "node:name". Runtime().Call has more to choose from.
+func (n *Node) Call(ctx context.Context, target, method string, args ...any) (value.Payload, error) {
+	s := n.Runtime()
+	if s == nil {
+		return value.Payload{}, shield.Errorf(shield.ServiceDead, "call %s: node %s has not been started", target, n.id)
+	}
+	payload, err := value.PayloadOf(args...)
+	if err != nil {
+		return value.Payload{}, err
+	}
+	values, _, err := s.Call(ctx, service.CallRequest{Target: service.Target{Name: target}, Method: method, Args: payload, From: "program"})
+	return values, err
+}
 
 // Kick closes one session of this node's gateways.
 func (n *Node) Kick(id shield.SessionID, reason string) error {

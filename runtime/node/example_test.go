@@ -70,8 +70,7 @@ return M`},
 	defer func() { _ = n.Stop(ctx) }()
 
 	for _, score := range []int{7, 3} {
-		args, _ := value.PayloadOf(score)
-		values, _, err := n.Runtime().Call(ctx, service.CallRequest{Target: service.Target{Name: "game"}, Method: "finish", Args: args})
+		values, err := n.Call(ctx, "game", "finish", score)
 		if err != nil {
 			fmt.Println(err)
 			return

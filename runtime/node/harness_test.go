@@ -21,9 +21,7 @@ import (
 	"shield/internal/sim"
 	"shield/runtime/config"
 	"shield/runtime/node"
-	"shield/runtime/service"
 	"shield/runtime/shield"
-	"shield/runtime/value"
 	"shield/runtime/wire"
 )
 
@@ -268,13 +266,7 @@ func (w *world) eventually(what string, ok func() bool) {
 // call calls a service as a tool does and gives the values as JSON.
 func (w *world) call(on shield.NodeID, target, method string, args ...any) (string, error) {
 	w.t.Helper()
-	p, err := value.PayloadOf(args...)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	values, _, err := w.nodes[on].Runtime().Call(context.Background(), service.CallRequest{
-		Target: service.Target{Name: target}, Method: method, Args: p,
-	})
+	values, err := w.nodes[on].Call(context.Background(), target, method, args...)
 	if err != nil {
 		return "", err
 	}

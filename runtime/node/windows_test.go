@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"shield/runtime/service"
 	"shield/runtime/shield"
 	"shield/runtime/value"
 )
@@ -487,13 +486,7 @@ func (w *world) ref(name string) any {
 
 // refFrom calls a service for a ref; it may give something else.
 func (w *world) refFrom(on shield.NodeID, target, method string, args ...any) (ref shield.ClientRef, ok bool, err error) {
-	p, err := value.PayloadOf(args...)
-	if err != nil {
-		return ref, false, err
-	}
-	values, _, err := w.nodes[on].Runtime().Call(context.Background(), service.CallRequest{
-		Target: service.Target{Name: target}, Method: method, Args: p,
-	})
+	values, err := w.nodes[on].Call(context.Background(), target, method, args...)
 	if err != nil {
 		return ref, false, err
 	}

@@ -156,12 +156,7 @@ func (s *Server) Node(ctx context.Context, r control.NodeRequest) (shield.NodeRo
 			s.afterStop(m, "killed")
 		}
 	case control.NodeRestart:
-		sctx, cancel := context.WithTimeout(ctx, stop)
-		err = m.stop(sctx)
-		cancel()
-		if err == nil {
-			err = m.again(ctx)
-		}
+		err = m.restart(ctx, stop)
 		s.nodeChanged(node.PartNodes)
 	default:
 		err = shield.Errorf(shield.InvalidMethod, "node action %q: want stop, kill or restart", r.Action)

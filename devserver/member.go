@@ -22,10 +22,11 @@ type member struct {
 	project *config.Config
 	addr    string // of its UDP socket; "" without a cluster
 
-	mu    sync.Mutex // one action at a time; not held while a node is asked
+	mu    sync.Mutex // never held while a node is asked: rows are read under it
 	conn  net.PacketConn
 	node  *node.Node // the last one, also after it ended
 	alive bool
+	over  *node.Node     // the last one that was told to end
 	ended string         // how it ended, while it does not run; "" before its first start
 	watch sync.WaitGroup // the goroutine that waits for node.Failed
 }
@@ -82,15 +83,22 @@ func listenTCP(network, address string) (net.Listener, error) {
 	return ln, nil
 }
 
+// start starts the node that open made. Its services may take long; who ends the
+// node meanwhile makes this fail.
 func (m *member) start(ctx context.Context) error {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.node.Start(ctx); err != nil {
+	n := m.node
+	m.mu.Unlock()
+	if err := n.Start(ctx); err != nil {
 		return fmt.Errorf("%s: %w", m.id, err)
 	}
-	m.alive, m.ended = true, ""
-	n := m.node
 	m.server.noteStarts(n)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.over == n {
+		return shield.Errorf(shield.RuntimeStopping, "%s was %s while it started", m.id, m.ended)
+	}
+	m.alive, m.ended = true, ""
 	if failed := n.Failed(); failed != nil {
 		m.watch.Go(func() {
 			<-failed
@@ -155,10 +163,10 @@ func (m *member) kill() error { return m.end("killed", (*node.Node).Kill) }
 
 func (m *member) end(as string, how func(*node.Node) error) error {
 	m.mu.Lock()
-	n, was := m.node, m.alive
-	m.alive = false
+	n := m.node
+	was := n != nil && m.over != n
 	if was {
-		m.ended = as
+		m.alive, m.over, m.ended = false, n, as
 	}
 	m.mu.Unlock()
 	if !was {
@@ -172,17 +180,20 @@ func (m *member) end(as string, how func(*node.Node) error) error {
 	return nil
 }
 
-// again starts a new node on the old address. The old one has ended.
-func (m *member) again(ctx context.Context) error {
+// restart ends the node, which may take stop, and starts a new one on its
+// address. Of several restarts at once each ends the one before.
+func (m *member) restart(ctx context.Context, stop time.Duration) error {
+	if err := m.gone(ctx, stop); err != nil {
+		return err
+	}
 	// A change of the files waits: one that came between would pass over a node
 	// that does not run yet, and the node would keep what was before.
 	m.server.reload.round.Lock()
 	defer m.server.reload.round.Unlock()
-	m.mu.Lock()
-	if m.alive {
-		m.mu.Unlock()
-		return shield.Errorf(shield.PermissionDenied, "%s runs; stop or kill it first", m.id)
+	if err := m.gone(ctx, stop); err != nil { // somebody else may have started it meanwhile
+		return err
 	}
+	m.mu.Lock()
 	var err error
 	if m.addr != "" {
 		err = m.bind(m.addr)
@@ -196,6 +207,21 @@ func (m *member) again(ctx context.Context) error {
 	}
 	m.server.reload.forget(m.id)
 	return m.start(ctx)
+}
+
+// gone ends the node, where it runs, and waits until it has ended also where
+// somebody else is ending it.
+func (m *member) gone(ctx context.Context, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	if err := m.stop(ctx); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	old := m.node
+	m.mu.Unlock()
+	_ = old.Stop(ctx) // whoever began it hears its error; a second one only waits
+	return nil
 }
 
 // close frees what a node that never started holds.

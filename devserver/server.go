@@ -277,15 +277,14 @@ func (s *Server) Stop(ctx context.Context) error {
 }
 
 func (s *Server) stop(ctx context.Context) error {
-	var errs []error
-	errs = append(errs, s.reload.close())
 	var wg sync.WaitGroup
-	stopped := make([]error, len(s.members))
+	errs := make([]error, len(s.members)+1)
 	for i, m := range s.members {
-		wg.Go(func() { stopped[i] = m.stop(ctx) })
+		wg.Go(func() { errs[i] = m.stop(ctx) })
 	}
+	// Beside them: a change of the files may be waiting for a node that starts.
+	wg.Go(func() { errs[len(s.members)] = s.reload.close() })
 	wg.Wait()
-	errs = append(errs, stopped...)
 	if s.api != nil {
 		errs = append(errs, s.api.Close(ctx), s.serve.Wait())
 	}

@@ -284,6 +284,64 @@ func TestANodeIsKilledRestartedAndDrained(t *testing.T) {
 	wantCall(t, c, `["one",1]`, "node-1:room", "ping")
 }
 
+// A node that takes long to start keeps nobody waiting who asks about it, can be
+// ended meanwhile, and started again at once.
+func TestANodeThatTakesLongToStart(t *testing.T) {
+	dir := newProject(t, 0)
+	s, c := serve(t, dir, 2)
+	ctx := context.Background()
+	if _, err := c.Node(ctx, control.NodeRequest{Node: "node-2", Action: control.NodeKill}); err != nil {
+		t.Fatal(err)
+	}
+
+	write(t, dir, "room.lua", strings.Replace(roomLua, "local n = 0", "local n = 0\nfunction M.on_init() shield.sleep(9000) end", 1))
+	eventually(t, "the slow script is live", func() bool {
+		_, err := c.Reload(ctx, control.ReloadRequest{})
+		return err == nil && strings.Contains(fileOf(s, "room.lua"), "on_init")
+	})
+	restarted := make(chan error, 1)
+	restart := func() {
+		_, err := c.Node(ctx, control.NodeRequest{Node: "node-2", Action: control.NodeRestart})
+		restarted <- err
+	}
+	go restart()
+	starting := func() bool {
+		m, err := s.member("node-2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, alive := m.running()
+		return !alive && n.Runtime() != nil && len(n.Services()) == 1
+	}
+	asked := time.Now()
+	eventually(t, "node-2 starts", starting)
+	if _, err := c.Services(ctx, ""); err != nil || time.Since(asked) > 5*time.Second {
+		t.Errorf("Services() answered after %v: %v, while a node started", time.Since(asked), err)
+	}
+	if _, err := c.Node(ctx, control.NodeRequest{Node: "node-2", Action: control.NodeKill}); err != nil {
+		t.Errorf("kill of a node that starts: %v", err)
+	}
+	if err := <-restarted; err == nil || time.Since(asked) > 8*time.Second {
+		t.Errorf("the restart ended after %v: %v, want an error at once", time.Since(asked), err)
+	}
+	write(t, dir, "room.lua", roomLua)
+	eventually(t, "the quick script is live", func() bool {
+		_, err := c.Reload(ctx, control.ReloadRequest{})
+		return err == nil && !strings.Contains(fileOf(s, "room.lua"), "on_init")
+	})
+	go restart()
+	if err := <-restarted; err != nil {
+		t.Fatalf("restart: %v", err)
+	}
+	wantCall(t, c, `["one",1]`, "node-2:room", "ping")
+}
+
+// fileOf is what a service that starts now would load.
+func fileOf(s *Server, name string) string {
+	b, _ := s.reload.code.ReadFile(name) // "" says enough
+	return string(b)
+}
+
 func TestStopLeavesNoFile(t *testing.T) {
 	dir := newProject(t, 0)
 	s, _ := serve(t, dir, 2)

@@ -63,7 +63,7 @@ func baseGetfenv(L *lua.LState) int {
 	case *lua.LFunction:
 		fn = v
 	default:
-		if level := L.OptInt(1, 1); level > 0 {
+		if level := optInt(L, 1, 1); level > 0 {
 			fn = functionAt(L, level)
 		}
 	}
@@ -79,7 +79,7 @@ func baseSetfenv(L *lua.LState) int {
 	env := L.CheckTable(2)
 	fn, _ := L.Get(1).(*lua.LFunction)
 	if fn == nil {
-		level := L.CheckInt(1)
+		level := checkInt(L, 1)
 		if level < 1 {
 			L.ArgError(1, "the environment of a whole service can't be changed")
 		}
@@ -244,9 +244,9 @@ func baseSelect(L *lua.LState) int {
 		L.Push(lua.LNumber(n))
 		return 1
 	}
-	i := L.CheckInt(1)
+	i := checkInt(L, 1)
 	switch {
-	case i < 0 && -i <= n:
+	case i < 0 && i >= -n:
 		return -i
 	case i <= 0:
 		L.ArgError(1, "index out of range")
@@ -288,10 +288,7 @@ func baseType(L *lua.LState) int {
 // unpack refuses what no stack can take before it fills one.
 func unpack(L *lua.LState) int {
 	t := L.CheckTable(1)
-	i, j := toInt64(L.OptNumber(2, 1)), int64(t.Len())
-	if L.Get(3) != lua.LNil {
-		j = toInt64(L.CheckNumber(3))
-	}
+	i, j := optInt(L, 2, 1), optInt(L, 3, t.Len())
 	if i > j {
 		return 0
 	}
@@ -301,7 +298,7 @@ func unpack(L *lua.LState) int {
 	for k := i; ; k++ {
 		L.Push(t.RawGet(lua.LNumber(k)))
 		if k == j {
-			return int(j-i) + 1
+			return j - i + 1
 		}
 	}
 }

@@ -126,7 +126,7 @@ func debugTraceback(L *lua.LState) int {
 	case vm.cur.thrown != "":
 		trace = vm.cur.thrown
 	default:
-		trace = vm.cur.traceback(max(0, L.OptInt(arg+1, 1)))
+		trace = vm.cur.traceback(max(0, optInt(L, arg+1, 1)))
 	}
 	if msg != lua.LNil {
 		trace = msg.String() + "\n" + trace
@@ -158,7 +158,7 @@ func debugGetinfo(L *lua.LState) int {
 		fn, err = L.GetInfo(">Snluf", dbg, v)
 	default:
 		var ok bool
-		if dbg, ok = L.GetStack(L.CheckInt(1)); !ok {
+		if dbg, ok = L.GetStack(checkInt(L, 1)); !ok {
 			L.Push(lua.LNil)
 			return 1
 		}

@@ -21,7 +21,7 @@ func baseAssert(L *lua.LState) int {
 
 func baseError(L *lua.LState) int {
 	v := L.Get(1)
-	level := L.OptInt(2, 1)
+	level := optInt(L, 2, 1)
 	if s, ok := v.(lua.LString); ok && level > 0 {
 		v = lua.LString(whereLevel(L, level)) + s
 	}

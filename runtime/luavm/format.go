@@ -60,15 +60,15 @@ func goodSpec(spec string) bool {
 func formatOne(L *lua.LState, out *strings.Builder, spec string, verb byte, arg int) {
 	switch verb {
 	case 'd', 'i':
-		fmt.Fprintf(out, "%"+spec+"d", toInt64(L.CheckNumber(arg)))
+		fmt.Fprintf(out, "%"+spec+"d", toInt64(checkNumber(L, arg)))
 	case 'u':
-		fmt.Fprintf(out, "%"+spec+"d", uint64(toInt64(L.CheckNumber(arg))))
+		fmt.Fprintf(out, "%"+spec+"d", uint64(toInt64(checkNumber(L, arg))))
 	case 'o', 'x', 'X':
-		fmt.Fprintf(out, "%"+spec+string(verb), uint64(toInt64(L.CheckNumber(arg))))
+		fmt.Fprintf(out, "%"+spec+string(verb), uint64(toInt64(checkNumber(L, arg))))
 	case 'c':
-		padded(out, spec, string([]byte{byte(L.CheckInt(arg))}))
+		padded(out, spec, string([]byte{byte(checkInt(L, arg))}))
 	case 'e', 'E', 'f', 'F', 'g', 'G':
-		formatFloat(out, spec, verb, float64(L.CheckNumber(arg)))
+		formatFloat(out, spec, verb, float64(checkNumber(L, arg)))
 	case 's':
 		s := tostring(L, L.Get(arg))
 		if _, precision, ok := strings.Cut(spec, "."); ok {
@@ -80,20 +80,6 @@ func formatOne(L *lua.LState, out *strings.Builder, spec string, verb byte, arg 
 		quote(out, L.CheckString(arg))
 	default:
 		L.RaiseError("invalid conversion '%%%s%c' to 'format'", spec, verb)
-	}
-}
-
-// toInt64 converts like C does where that is defined; elsewhere it saturates.
-func toInt64(n lua.LNumber) int64 {
-	switch f := float64(n); {
-	case f != f:
-		return math.MinInt64
-	case f >= math.MaxInt64:
-		return math.MaxInt64
-	case f <= math.MinInt64:
-		return math.MinInt64
-	default:
-		return int64(f)
 	}
 }
 

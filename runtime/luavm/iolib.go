@@ -256,7 +256,7 @@ func fileSeek(L *lua.LState) int {
 	if !ok {
 		L.ArgError(2, "invalid option")
 	}
-	offset := L.OptInt64(3, 0)
+	offset := int64(optInt(L, 3, 0))
 	if from == io.SeekCurrent {
 		offset -= int64(f.r.Buffered()) // the script is behind what was read ahead
 	}

@@ -89,7 +89,11 @@ func osClock(L *lua.LState) int {
 }
 
 func osDifftime(L *lua.LState) int {
-	L.Push(L.CheckNumber(1) - lua.LNumber(float64(L.OptNumber(2, 0))))
+	from := lua.LNumber(0)
+	if L.Get(2) != lua.LNil {
+		from = checkNumber(L, 2)
+	}
+	L.Push(checkNumber(L, 1) - from)
 	return 1
 }
 
@@ -97,7 +101,7 @@ func osDate(L *lua.LState) int {
 	format := L.OptString(1, "%c")
 	at := VMOf(L).cfg.Now()
 	if L.Get(2) != lua.LNil {
-		n := float64(L.CheckNumber(2))
+		n := float64(checkNumber(L, 2))
 		if !(math.Abs(n) < 1<<53) {
 			L.ArgError(2, "time out of range")
 		}

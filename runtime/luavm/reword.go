@@ -33,7 +33,10 @@ func reword(L *lua.LState, text string) string {
 		return ""
 	}
 	if f.Fn.IsG {
-		return rewordArgument(L, f, text)
+		if f.Parent == nil || !strings.Contains(text, "cannot perform ") && !strings.HasSuffix(text, "__unm undefined") {
+			return rewordArgument(L, f, text)
+		}
+		f = f.Parent // strings calculate in metamethods of ours
 	}
 	e, ok := failedAt(L, f)
 	if !ok {

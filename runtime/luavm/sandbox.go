@@ -29,6 +29,7 @@ type libraries struct {
 	inert      *lua.LTable                 // shield in a scratch VM
 	next       *lua.LFunction
 	ipairsNext *lua.LFunction
+	stringOps  map[string]lua.LValue // arithmetic of strings
 
 	shared map[*lua.LTable]struct{}  // every table above
 	twins  map[lua.LValue]lua.LValue // inert -> live; see reload.go
@@ -75,7 +76,11 @@ func newLibraries(w *World) (*libraries, error) {
 	l.global.RawSetString("__index", l.base)
 	l.standIn[l.global] = l.base
 
-	T.SetMetatable(lua.LString(""), stringMeta(l.real["string"]))
+	l.stringOps = map[string]lua.LValue{}
+	for event, f := range stringArithmetic() {
+		l.stringOps[event] = T.NewFunction(f)
+	}
+	T.SetMetatable(lua.LString(""), l.stringMeta(l.real["string"]))
 
 	l.idle = new(lua.Global)
 	*l.idle = *T.G // shares builtinMts, which nobody writes to from now on
@@ -241,7 +246,7 @@ func (l *libraries) ownTable(vm *VM, name string) lua.LValue {
 			return lua.LNil // the script has put it away
 		}
 		vm.strings = t
-		setBuiltinMetatables(vm.g, map[int]lua.LValue{int(lua.LTString): stringMeta(t)})
+		setBuiltinMetatables(vm.g, map[int]lua.LValue{int(lua.LTString): l.stringMeta(t)})
 	}
 	vm.g.Global.RawSetString(name, t)
 	return t
@@ -249,9 +254,12 @@ func (l *libraries) ownTable(vm *VM, name string) lua.LValue {
 
 // stringMeta is the metatable of strings. A VM has one of its own as soon as its
 // script has named string, so that what it adds there works as a method.
-func stringMeta(index *lua.LTable) *lua.LTable {
+func (l *libraries) stringMeta(index *lua.LTable) *lua.LTable {
 	meta := &lua.LTable{Metatable: lua.LNil}
-	mirrorOf(meta).strdict = map[string]lua.LValue{"__index": index, "__metatable": lua.LString("locked")} // never traversed: no list of keys
+	fields := make(map[string]lua.LValue, len(l.stringOps)+2)
+	maps.Copy(fields, l.stringOps)
+	fields["__index"], fields["__metatable"] = index, lua.LString("locked")
+	mirrorOf(meta).strdict = fields // never traversed: no list of keys
 	return meta
 }
 

@@ -37,8 +37,8 @@ func bounds(i, j, n int) (from, to int) {
 
 func strByte(L *lua.LState) int {
 	s := L.CheckString(1)
-	i := L.OptInt(2, 1)
-	from, to := bounds(i, L.OptInt(3, i), len(s))
+	i := optInt(L, 2, 1)
+	from, to := bounds(i, optInt(L, 3, i), len(s))
 	if to-from > maxRegistry/2 {
 		L.RaiseError("string.byte: too many results (%d, at most %d)", to-from, maxRegistry/2)
 	}
@@ -51,7 +51,7 @@ func strByte(L *lua.LState) int {
 func strChar(L *lua.LState) int {
 	b := make([]byte, L.GetTop())
 	for i := range b {
-		c := L.CheckInt(i + 1)
+		c := checkInt(L, i+1)
 		if c < 0 || c > 255 {
 			L.ArgError(i+1, "invalid value")
 		}
@@ -73,7 +73,7 @@ func strLen(L *lua.LState) int {
 
 func strSub(L *lua.LState) int {
 	s := L.CheckString(1)
-	from, to := bounds(L.CheckInt(2), L.OptInt(3, -1), len(s))
+	from, to := bounds(checkInt(L, 2), optInt(L, 3, -1), len(s))
 	L.Push(lua.LString(s[from:to]))
 	return 1
 }
@@ -118,7 +118,7 @@ func strReverse(L *lua.LState) int {
 }
 
 func strRep(L *lua.LState) int {
-	s, n := L.CheckString(1), float64(L.CheckNumber(2))
+	s, n := L.CheckString(1), float64(checkNumber(L, 2))
 	sep := L.OptString(3, "")
 	if n < 1 {
 		L.Push(lua.LString(""))
@@ -191,7 +191,7 @@ func startAt(init, n int) int {
 
 func strFind(L *lua.LState) int {
 	s, p := L.CheckString(1), L.CheckString(2)
-	from := startAt(L.OptInt(3, 1), len(s))
+	from := startAt(optInt(L, 3, 1), len(s))
 	if L.ToBool(4) || !strings.ContainsAny(p, "^$*+?.([%-") {
 		i := strings.Index(s[from:], p)
 		if i < 0 {
@@ -221,7 +221,7 @@ func strFind(L *lua.LState) int {
 
 func strMatch(L *lua.LState) int {
 	s, p := L.CheckString(1), L.CheckString(2)
-	from := startAt(L.OptInt(3, 1), len(s))
+	from := startAt(optInt(L, 3, 1), len(s))
 	n := 0
 	matching(L, s, p, func(m *matcher) {
 		start, end := m.find(from)
@@ -270,7 +270,7 @@ func strGsub(L *lua.LState) int {
 	default:
 		L.ArgError(3, "string/function/table expected, got "+repl.Type().String())
 	}
-	limit := L.OptInt(4, len(s)+1)
+	limit := optInt(L, 4, len(s)+1)
 	from, count := 0, 0
 	if strings.HasPrefix(p, "^") {
 		from, limit = 1, min(limit, 1)

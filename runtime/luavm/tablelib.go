@@ -50,10 +50,7 @@ func tablePack(L *lua.LState) int {
 
 func tableConcat(L *lua.LState) int {
 	t, sep := L.CheckTable(1), L.OptString(2, "")
-	i, j := L.OptInt(3, 1), t.Len()
-	if L.Get(4) != lua.LNil {
-		j = L.CheckInt(4)
-	}
+	i, j := optInt(L, 3, 1), optInt(L, 4, t.Len())
 	size := 0
 	for k := i; k <= j; k++ { // nothing is built before it is known to fit
 		v := t.RawGet(lua.LNumber(k))
@@ -91,7 +88,7 @@ func tableInsert(L *lua.LState) int {
 	case 2:
 		t.Append(L.Get(2))
 	case 3:
-		pos, n := L.CheckInt(2), t.Len()
+		pos, n := checkInt(L, 2), t.Len()
 		if pos >= 1 && pos <= n {
 			t.Insert(pos, L.Get(3))
 		} else {
@@ -107,7 +104,7 @@ func tableRemove(L *lua.LState) int {
 	t := L.CheckTable(1)
 	checkWrite(L, t)
 	n := t.Len()
-	pos := L.OptInt(2, n)
+	pos := optInt(L, 2, n)
 	if n == 0 || pos < 1 || pos > n {
 		v := t.RawGet(lua.LNumber(pos))
 		if v != lua.LNil {
@@ -185,23 +182,23 @@ func mathLib() Lib {
 
 func one(f func(float64) float64) lua.LGFunction {
 	return func(L *lua.LState) int {
-		L.Push(lua.LNumber(f(float64(L.CheckNumber(1)))))
+		L.Push(lua.LNumber(f(float64(checkNumber(L, 1)))))
 		return 1
 	}
 }
 
 func two(f func(a, b float64) float64) lua.LGFunction {
 	return func(L *lua.LState) int {
-		L.Push(lua.LNumber(f(float64(L.CheckNumber(1)), float64(L.CheckNumber(2)))))
+		L.Push(lua.LNumber(f(float64(checkNumber(L, 1)), float64(checkNumber(L, 2)))))
 		return 1
 	}
 }
 
 func extreme(better func(a, b lua.LNumber) bool) lua.LGFunction {
 	return func(L *lua.LState) int {
-		best := L.CheckNumber(1)
+		best := checkNumber(L, 1)
 		for i := 2; i <= L.GetTop(); i++ {
-			if n := L.CheckNumber(i); better(n, best) {
+			if n := checkNumber(L, i); better(n, best) {
 				best = n
 			}
 		}
@@ -211,28 +208,28 @@ func extreme(better func(a, b lua.LNumber) bool) lua.LGFunction {
 }
 
 func mathLog(L *lua.LState) int {
-	x := math.Log(float64(L.CheckNumber(1)))
+	x := math.Log(float64(checkNumber(L, 1)))
 	if L.Get(2) != lua.LNil {
-		x /= math.Log(float64(L.CheckNumber(2)))
+		x /= math.Log(float64(checkNumber(L, 2)))
 	}
 	L.Push(lua.LNumber(x))
 	return 1
 }
 
 func mathFrexp(L *lua.LState) int {
-	frac, exp := math.Frexp(float64(L.CheckNumber(1)))
+	frac, exp := math.Frexp(float64(checkNumber(L, 1)))
 	L.Push(lua.LNumber(frac))
 	L.Push(lua.LNumber(exp))
 	return 2
 }
 
 func mathLdexp(L *lua.LState) int {
-	L.Push(lua.LNumber(math.Ldexp(float64(L.CheckNumber(1)), L.CheckInt(2))))
+	L.Push(lua.LNumber(math.Ldexp(float64(checkNumber(L, 1)), checkInt(L, 2))))
 	return 1
 }
 
 func mathModf(L *lua.LState) int {
-	x := float64(L.CheckNumber(1))
+	x := float64(checkNumber(L, 1))
 	whole := math.Trunc(x)
 	frac := x - whole
 	if math.IsInf(x, 0) {
@@ -251,9 +248,9 @@ func mathRandom(L *lua.LState) int {
 		L.Push(lua.LNumber(r.Float64()))
 		return 1
 	case 1:
-		high = math.Floor(float64(L.CheckNumber(1)))
+		high = math.Floor(float64(checkNumber(L, 1)))
 	default:
-		low, high = math.Floor(float64(L.CheckNumber(1))), math.Floor(float64(L.CheckNumber(2)))
+		low, high = math.Floor(float64(checkNumber(L, 1))), math.Floor(float64(checkNumber(L, 2)))
 	}
 	if !(low <= high) || math.IsInf(high-low, 0) {
 		L.ArgError(min(L.GetTop(), 2), "interval is empty")
@@ -267,6 +264,6 @@ func mathRandom(L *lua.LState) int {
 }
 
 func mathRandomseed(L *lua.LState) int {
-	VMOf(L).seed(math.Float64bits(float64(L.CheckNumber(1))))
+	VMOf(L).seed(math.Float64bits(float64(checkNumber(L, 1))))
 	return 0
 }

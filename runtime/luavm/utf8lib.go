@@ -18,7 +18,7 @@ func utf8Lib() Lib {
 func utf8Char(L *lua.LState) int {
 	var b []byte
 	for i := 1; i <= L.GetTop(); i++ {
-		c := L.CheckInt(i)
+		c := checkInt(L, i)
 		if c < 0 || c > utf8.MaxRune || !utf8.ValidRune(rune(c)) {
 			L.ArgError(i, "value out of range")
 		}
@@ -36,8 +36,8 @@ func runeAt(s string, i int) (r rune, size int, ok bool) {
 
 func utf8Codepoint(L *lua.LState) int {
 	s := L.CheckString(1)
-	i := L.OptInt(2, 1)
-	j := L.OptInt(3, i)
+	i := optInt(L, 2, 1)
+	j := optInt(L, 3, i)
 	from, to := i, j
 	if from < 0 {
 		from += len(s) + 1
@@ -68,7 +68,7 @@ func utf8Codepoint(L *lua.LState) int {
 
 func utf8Len(L *lua.LState) int {
 	s := L.CheckString(1)
-	from, to := L.OptInt(2, 1), L.OptInt(3, -1)
+	from, to := optInt(L, 2, 1), optInt(L, 3, -1)
 	if from < 0 {
 		from += len(s) + 1
 	}
@@ -96,12 +96,12 @@ func utf8Len(L *lua.LState) int {
 }
 
 func utf8Offset(L *lua.LState) int {
-	s, n := L.CheckString(1), L.CheckInt(2)
+	s, n := L.CheckString(1), checkInt(L, 2)
 	start := 1
 	if n <= 0 {
 		start = len(s) + 1
 	}
-	i := L.OptInt(3, start)
+	i := optInt(L, 3, start)
 	if i < 0 {
 		i += len(s) + 1
 	}

@@ -90,9 +90,18 @@ type walker struct {
 	fresh []*lua.LTable // tables with many dead keys
 }
 
+func (vm *VM) newWalker() *walker {
+	w := &walker{vm: vm, seen: make(map[unsafe.Pointer]struct{}, max(64, vm.tidy.last.Objects)), bytes: 1024}
+	for _, m := range vm.modules {
+		w.proto(m.Code.Proto)
+	}
+	w.bytes = 1024 // their code is shared
+	return w
+}
+
 func (vm *VM) measure() Usage {
 	start := time.Now()
-	w := &walker{vm: vm, seen: make(map[unsafe.Pointer]struct{}, max(64, vm.tidy.last.Objects)), bytes: 1024}
+	w := vm.newWalker()
 	w.visit(vm.g.Global)
 	if vm.strings != nil {
 		w.visit(vm.strings)
@@ -145,7 +154,8 @@ func (w *walker) visit(v lua.LValue) {
 			w.bytes += 24 // gopher-lua makes them by the block, and one keeps its neighbours
 		}
 	case lua.LString:
-		w.bytes += int64(len(v)) + 16
+		w.bytes += 16
+		w.text(string(v))
 	case *lua.LTable:
 		w.object(unsafe.Pointer(v), v)
 	case *lua.LFunction:
@@ -157,14 +167,20 @@ func (w *walker) visit(v lua.LValue) {
 	}
 }
 
+// text counts the bytes of a string. One that is held in many places is there
+// once, which for short ones isn't worth finding out.
+func (w *walker) text(s string) {
+	if len(s) < 64 || w.once(unsafe.Pointer(unsafe.StringData(s))) {
+		w.bytes += int64(len(s))
+	}
+}
+
 // object puts a thing that has an identity on the list once.
 func (w *walker) object(p unsafe.Pointer, v lua.LValue) {
-	if _, ok := w.seen[p]; ok {
-		return
+	if w.once(p) {
+		w.count++
+		w.todo = append(w.todo, v)
 	}
-	w.seen[p] = struct{}{}
-	w.count++
-	w.todo = append(w.todo, v)
 }
 
 func (w *walker) children(v lua.LValue) {
@@ -173,10 +189,10 @@ func (w *walker) children(v lua.LValue) {
 		w.table(v)
 	case *lua.LFunction:
 		w.bytes += 88
-		if v.IsG {
-			return // shared, or a closure of the runtime
+		if !v.IsG { // else it is shared, or a closure of the runtime
+			w.visit(v.Env)
+			w.proto(v.Proto)
 		}
-		w.visit(v.Env)
 		for _, u := range v.Upvalues {
 			if u != nil {
 				w.bytes += 64
@@ -193,6 +209,31 @@ func (w *walker) children(v lua.LValue) {
 			w.coroutine(co)
 		}
 	}
+}
+
+// proto counts code that is this VM's own: what it has compiled itself. That of
+// files is shared.
+func (w *walker) proto(p *lua.FunctionProto) {
+	if !w.once(unsafe.Pointer(p)) {
+		return
+	}
+	w.bytes += 400 + int64(cap(p.Code))*4 + int64(cap(p.DbgSourcePositions))*8
+	w.bytes += int64(cap(p.Constants))*(16+16) + int64(cap(p.DbgCalls))*24 + int64(len(p.DbgLocals))*64 // the texts of constants stand in a list of their own as well
+	for _, k := range p.Constants {
+		w.visit(k)
+	}
+	for _, inner := range p.FunctionPrototypes {
+		w.proto(inner)
+	}
+}
+
+// once reports whether p was not seen before.
+func (w *walker) once(p unsafe.Pointer) bool {
+	if _, ok := w.seen[p]; ok {
+		return false
+	}
+	w.seen[p] = struct{}{}
+	return true
 }
 
 func (w *walker) coroutine(co *coroutine) {

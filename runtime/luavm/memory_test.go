@@ -83,11 +83,19 @@ func TestCompactionSparesTraversals(t *testing.T) {
 // The estimate is within a third of what the heap says.
 func TestMeasureIsAboutRight(t *testing.T) {
 	for name, src := range map[string]string{
-		"strings":  `t = {} for i = 1, 20000 do t[i] = ("x"):rep(100) .. i end`,
-		"records":  `t = {} for i = 1, 20000 do t[i] = {id = i, name = "n" .. i, x = i + 0.5, y = i + 0.5} end`,
-		"arrays":   `t = {} for i = 1, 200 do t[i] = {} for j = 1, 1000 do t[i][j] = j + 0.5 end end`,
-		"closures": `t = {} for i = 1, 20000 do local a, b = i, {} t[i] = function() return a, b end end`,
-		"map":      `t = {} for i = 1, 50000 do t["key" .. i] = i + 0.5 end`,
+		"strings":               `t = {} for i = 1, 20000 do t[i] = ("x"):rep(100) .. i end`,
+		"records":               `t = {} for i = 1, 20000 do t[i] = {id = i, name = "n" .. i, x = i + 0.5, y = i + 0.5} end`,
+		"arrays":                `t = {} for i = 1, 200 do t[i] = {} for j = 1, 1000 do t[i][j] = j + 0.5 end end`,
+		"closures":              `t = {} for i = 1, 20000 do local a, b = i, {} t[i] = function() return a, b end end`,
+		"map":                   `t = {} for i = 1, 50000 do t["key" .. i] = i + 0.5 end`,
+		"parts":                 `t = {} for i = 1, 20000 do t[i] = (("x"):rep(2000) .. i):sub(-60) end`,
+		"captures":              `t = {} for i = 1, 20000 do t[i] = (("x"):rep(2000) .. i):match("%d+$") end`,
+		"gmatch":                `t = {} for i = 1, 300 do t[i] = (("x"):rep(20000) .. i):gmatch(".") end`,
+		"letters":               `t = {} for i = 1, 300 do t[i] = utf8.codes(("x"):rep(20000) .. i) end`,
+		"wrap":                  `t = {} for i = 1, 300 do t[i] = coroutine.wrap(function(s) coroutine.yield() return s end) t[i](("x"):rep(90000) .. i) end`,
+		"code":                  `t = {} for i = 1, 300 do t[i] = assert(loadstring(("x = y" .. i .. " + z "):rep(100))) end`,
+		"names":                 `t = {} for i = 1, 300 do local s = {} for j = 1, 100 do s[j] = "x" .. j .. "= 'y" .. i * j .. "' " end t[i] = assert(loadstring(table.concat(s))) end`,
+		"a text in many places": `t = {} local s = ("x"):rep(1e6) for i = 1, 5000 do t[i] = {text = s} end`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := oneBox(t, VMConfig{})

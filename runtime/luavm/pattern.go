@@ -30,6 +30,7 @@ type matcher struct {
 	captures [maxCaptures]capture
 	depth    int
 	steps    int
+	next     int // when to look up from work
 	budget   int
 	poll     func() // called now and then while it works
 }
@@ -37,17 +38,21 @@ type matcher struct {
 type capture struct{ start, len int32 } // matching has seen that the string is shorter than 2 GiB
 
 func newMatcher(s, p string, poll func()) *matcher {
-	return &matcher{s: s, p: p, budget: 5_000_000 + 64*len(s), poll: poll}
+	return &matcher{s: s, p: p, next: pollSteps, budget: 5_000_000 + 64*len(s), poll: poll}
 }
 
-// step counts one unit of work.
-func (m *matcher) step() {
-	m.steps++
-	if m.steps&(pollSteps-1) == 0 {
-		m.poll()
-		if m.steps > m.budget {
-			panic(patternError("pattern takes too many steps on this string; use fewer repetitions after one another"))
-		}
+// step counts n units of work.
+func (m *matcher) step(n int) {
+	if m.steps += n; m.steps >= m.next {
+		m.lookUp()
+	}
+}
+
+func (m *matcher) lookUp() {
+	m.next = m.steps + pollSteps
+	m.poll()
+	if m.steps > m.budget {
+		panic(patternError("pattern takes too many steps on this string; use fewer repetitions after one another"))
 	}
 }
 
@@ -63,7 +68,7 @@ func (m *matcher) match(s, p int) int {
 
 func (m *matcher) run(s, p int) int {
 	for {
-		m.step()
+		m.step(1)
 		if p == len(m.p) {
 			return s
 		}
@@ -263,7 +268,7 @@ func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 func (m *matcher) most(s, p, end int) int {
 	n := 0
 	for m.single(s+n, p, end) {
-		m.step()
+		m.step(1)
 		n++
 	}
 	for ; n >= 0; n-- {
@@ -326,7 +331,7 @@ func (m *matcher) balance(s, p int) int {
 	}
 	begin, end, open := m.p[p], m.p[p+1], 1
 	for s++; s < len(m.s); s++ {
-		m.step()
+		m.step(1)
 		switch m.s[s] {
 		case end:
 			if open--; open == 0 {
@@ -368,6 +373,7 @@ func (m *matcher) backReference(s int, digit byte) int {
 	if c := m.captures[l]; c.len >= 0 {
 		want = m.s[c.start : c.start+c.len]
 	}
+	m.step(len(want) >> 6) // comparing is fast, but not for nothing
 	if !strings.HasPrefix(m.s[s:], want) {
 		return -1
 	}
@@ -398,22 +404,22 @@ func (m *matcher) find(from int) (start, end int) {
 	return -1, -1
 }
 
-// capture gives capture i of a match start..end: its text, or its position. A
-// pattern without captures has one, the whole match.
-func (m *matcher) capture(i, start, end int) (text string, position int) {
+// capture gives capture i of a match start..end: where its text is, or its
+// position. A pattern without captures has one, the whole match.
+func (m *matcher) capture(i, start, end int) (from, to, position int) {
 	if i >= m.level {
 		if i != 0 {
 			panic(patternError("invalid capture index"))
 		}
-		return m.s[start:end], 0
+		return start, end, 0
 	}
 	switch c := m.captures[i]; c.len {
 	case captureOpen:
 		panic(patternError("unfinished capture"))
 	case capturePosition:
-		return "", int(c.start) + 1
+		return 0, 0, int(c.start) + 1
 	default:
-		return m.s[c.start : c.start+c.len], 0
+		return int(c.start), int(c.start + c.len), 0
 	}
 }
 

@@ -74,8 +74,17 @@ func strLen(L *lua.LState) int {
 func strSub(L *lua.LState) int {
 	s := L.CheckString(1)
 	from, to := bounds(checkInt(L, 2), optInt(L, 3, -1), len(s))
-	L.Push(lua.LString(s[from:to]))
+	L.Push(part(s, from, to))
 	return 1
+}
+
+// part is s[from:to]. A small part of a long string is a copy: as a slice it
+// would keep all of the string, and nobody who counts memory would see it.
+func part(s string, from, to int) lua.LString {
+	if len(s) >= 256 && to-from < len(s)/2 {
+		return lua.LString(strings.Clone(s[from:to]))
+	}
+	return lua.LString(s[from:to])
 }
 
 // mapCase changes ASCII letters only: Go's own functions would replace the
@@ -170,11 +179,11 @@ func pushCaptures(L *lua.LState, m *matcher, start, end int) int {
 }
 
 func pushCapture(L *lua.LState, m *matcher, i, start, end int) {
-	text, position := m.capture(i, start, end)
+	from, to, position := m.capture(i, start, end)
 	if position > 0 {
 		L.Push(lua.LNumber(position))
 	} else {
-		L.Push(lua.LString(text))
+		L.Push(part(m.s, from, to))
 	}
 }
 
@@ -238,7 +247,8 @@ func strMatch(L *lua.LState) int {
 func strGmatch(L *lua.LState) int {
 	s, p := L.CheckString(1), L.CheckString(2)
 	from := 0
-	L.Push(L.NewFunction(func(L *lua.LState) int {
+	// The string is an upvalue too, for those who count memory.
+	L.Push(L.NewClosure(func(L *lua.LState) int {
 		n := 0
 		matching(L, s, p, func(m *matcher) {
 			for ; from <= len(s); from++ {
@@ -255,7 +265,7 @@ func strGmatch(L *lua.LState) int {
 			}
 		})
 		return n
-	}))
+	}, lua.LString(s)))
 	return 1
 }
 
@@ -317,7 +327,7 @@ func replacement(L *lua.LState, m *matcher, repl lua.LValue, start, end int) str
 	var v lua.LValue
 	switch r := repl.(type) {
 	case lua.LString:
-		return expand(m, string(r), start, end)
+		return expand(L, m, string(r), start, end)
 	case *lua.LTable:
 		pushCapture(L, m, 0, start, end)
 		v = L.GetTable(r, L.Get(-1))
@@ -343,7 +353,8 @@ func replacement(L *lua.LState, m *matcher, repl lua.LValue, start, end int) str
 }
 
 // expand fills in %0 to %9 of a replacement string.
-func expand(m *matcher, r string, start, end int) string {
+func expand(L *lua.LState, m *matcher, r string, start, end int) string {
+	poll(L) // a long replacement takes time at each match
 	if !strings.Contains(r, "%") {
 		return r
 	}
@@ -358,13 +369,17 @@ func expand(m *matcher, r string, start, end int) string {
 		case c == '0':
 			b.WriteString(m.s[start:end])
 		case isDigit(c):
-			text, position := m.capture(int(c-'1'), start, end)
+			from, to, position := m.capture(int(c-'1'), start, end)
 			if position > 0 {
-				text = lua.LNumber(position).String()
+				b.WriteString(lua.LNumber(position).String())
+			} else {
+				b.WriteString(m.s[from:to])
 			}
-			b.WriteString(text)
 		default:
 			b.WriteByte(c)
+		}
+		if b.Len() > 1<<20 {
+			checkSize(L, "string.gsub", b.Len())
 		}
 	}
 	return b.String()

@@ -139,7 +139,8 @@ func utf8Offset(L *lua.LState) int {
 func utf8Codes(L *lua.LState) int {
 	s := L.CheckString(1)
 	at := 0
-	L.Push(L.NewFunction(func(L *lua.LState) int {
+	// The string is an upvalue too, for those who count memory.
+	L.Push(L.NewClosure(func(L *lua.LState) int {
 		if at >= len(s) {
 			return 0
 		}
@@ -151,6 +152,6 @@ func utf8Codes(L *lua.LState) int {
 		L.Push(lua.LNumber(r))
 		at += size
 		return 2
-	}))
+	}, lua.LString(s)))
 	return 1
 }

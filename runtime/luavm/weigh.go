@@ -3,7 +3,6 @@ package luavm
 import (
 	"fmt"
 	"slices"
-	"unsafe"
 
 	lua "github.com/yuin/gopher-lua"
 )
@@ -38,7 +37,7 @@ type weighed struct {
 // Weigh measures the VM and lists its n heaviest tables. It needs the baton and
 // about half a microsecond for each object.
 func (vm *VM) Weigh(n int) (Usage, []Weight) {
-	g := &weighing{w: &walker{vm: vm, seen: make(map[unsafe.Pointer]struct{}, max(64, vm.tidy.last.Objects)), bytes: 1024}}
+	g := &weighing{w: vm.newWalker()}
 	if len(vm.modules) > 0 {
 		g.root("M", func(visit func(lua.LValue)) { visit(vm.modules[0].Value) })
 	}

@@ -59,12 +59,8 @@ func goodSpec(spec string) bool {
 
 func formatOne(L *lua.LState, out *strings.Builder, spec string, verb byte, arg int) {
 	switch verb {
-	case 'd', 'i':
-		fmt.Fprintf(out, "%"+spec+"d", toInt64(checkNumber(L, arg)))
-	case 'u':
-		fmt.Fprintf(out, "%"+spec+"d", uint64(toInt64(checkNumber(L, arg))))
-	case 'o', 'x', 'X':
-		fmt.Fprintf(out, "%"+spec+string(verb), uint64(toInt64(checkNumber(L, arg))))
+	case 'd', 'i', 'u', 'o', 'x', 'X':
+		formatInteger(out, spec, verb, toInt64(checkNumber(L, arg)))
 	case 'c':
 		padded(out, spec, string([]byte{byte(checkInt(L, arg))}))
 	case 'e', 'E', 'f', 'F', 'g', 'G':
@@ -81,6 +77,56 @@ func formatOne(L *lua.LState, out *strings.Builder, spec string, verb byte, arg 
 	default:
 		L.RaiseError("invalid conversion '%%%s%c' to 'format'", spec, verb)
 	}
+}
+
+// formatInteger is C's, which Go's is not: there %x shows a sign and %.0d none, and
+// 0x counts as digits.
+func formatInteger(out *strings.Builder, spec string, verb byte, n int64) {
+	u, prefix := uint64(n), ""
+	var digits string
+	switch verb {
+	case 'o':
+		digits = strconv.FormatUint(u, 8)
+	case 'x', 'X':
+		digits = strconv.FormatUint(u, 16)
+		if u != 0 && flags(spec, "#") != "" {
+			prefix = "0x"
+		}
+	default:
+		if verb != 'u' {
+			u, prefix = signOf(spec, n)
+		}
+		digits = strconv.FormatUint(u, 10)
+	}
+	width, precision, dot := strings.Cut(strings.TrimLeft(spec, "-+ #0"), ".")
+	least, _ := strconv.Atoi(precision) // "" is 0, as in C
+	if dot && least == 0 && u == 0 {
+		digits = ""
+	} else if !dot && flags(spec, "0") != "" && flags(spec, "-") == "" {
+		least, _ = strconv.Atoi(width)
+		least -= len(prefix)
+	}
+	digits = strings.Repeat("0", max(0, least-len(digits))) + digits
+	if verb == 'o' && flags(spec, "#") != "" && !strings.HasPrefix(digits, "0") {
+		digits = "0" + digits
+	}
+	if digits = prefix + digits; verb == 'X' {
+		digits = strings.ToUpper(digits)
+	}
+	padded(out, spec, digits)
+}
+
+// signOf takes a number apart.
+func signOf(spec string, n int64) (u uint64, sign string) {
+	switch {
+	case n < 0:
+		return -uint64(n), "-"
+	case flags(spec, "+") != "":
+		sign = "+"
+	case flags(spec, " ") != "":
+		sign = " "
+	}
+	return uint64(n), sign
 }
 
 // formatFloat has C's default precision of six and its words for what is not
@@ -123,7 +169,7 @@ func padded(out *strings.Builder, spec, s string) {
 	width, _, _ := strings.Cut(strings.TrimLeft(spec, "-+ #0"), ".")
 	n, _ := strconv.Atoi(width) // "" is 0
 	fill := strings.Repeat(" ", max(0, n-len(s)))
-	if strings.Contains(flags(spec, "-"), "-") {
+	if flags(spec, "-") != "" {
 		out.WriteString(s + fill)
 	} else {
 		out.WriteString(fill + s)

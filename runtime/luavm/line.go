@@ -197,11 +197,7 @@ func constPath(e ast.Expr) (p Path, ok bool) {
 		case *ast.StringExpr:
 			key = lua.LString(k.Value)
 		case *ast.NumberExpr:
-			n, err := number(k.Value)
-			if err != nil {
-				return p, false
-			}
-			key = n
+			key = parseNumber(k.Value)
 		default:
 			return p, false
 		}

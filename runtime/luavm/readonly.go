@@ -3,7 +3,6 @@ package luavm
 import (
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
@@ -62,7 +61,7 @@ func (r Reader) value(e ast.Expr) (lua.LValue, error) {
 	case *ast.StringExpr:
 		return lua.LString(e.Value), nil
 	case *ast.NumberExpr:
-		return number(e.Value)
+		return parseNumber(e.Value), nil
 	case *ast.IdentExpr:
 		return r.Name(e.Value), nil
 	case *ast.AttrGetExpr:
@@ -95,17 +94,6 @@ func (r Reader) value(e ast.Expr) (lua.LValue, error) {
 	return nil, refuse("a function")
 }
 
-func number(text string) (lua.LValue, error) {
-	if n, err := strconv.ParseFloat(text, 64); err == nil {
-		return lua.LNumber(n), nil
-	}
-	n, err := strconv.ParseUint(strings.TrimPrefix(strings.ToLower(text), "0x"), 16, 64)
-	if err != nil {
-		return nil, wrong("%s is no number", text)
-	}
-	return lua.LNumber(n), nil
-}
-
 func (r Reader) index(e *ast.AttrGetExpr) (lua.LValue, error) {
 	v, err := r.value(e.Object)
 	if err != nil {
@@ -126,13 +114,15 @@ func (r Reader) index(e *ast.AttrGetExpr) (lua.LValue, error) {
 
 func (r Reader) table(e *ast.TableExpr) (lua.LValue, error) {
 	t := (*lua.LState)(nil).CreateTable(0, len(e.Fields))
+	n := 0
 	for _, f := range e.Fields {
 		v, err := r.value(f.Value)
 		if err != nil {
 			return nil, err
 		}
 		if f.Key == nil {
-			t.Append(v)
+			n++ // also for nil, which leaves a hole
+			t.RawSetInt(n, v)
 			continue
 		}
 		k, err := r.value(f.Key)
@@ -142,7 +132,7 @@ func (r Reader) table(e *ast.TableExpr) (lua.LValue, error) {
 		if n, isNumber := k.(lua.LNumber); k == lua.LNil || isNumber && math.IsNaN(float64(n)) {
 			return nil, wrong("table index is %s", k)
 		}
-		t.RawSetH(k, v)
+		t.RawSet(k, v)
 	}
 	return t, nil
 }
@@ -203,13 +193,8 @@ func (r Reader) number(e ast.Expr) (lua.LNumber, error) {
 	if err != nil {
 		return 0, err
 	}
-	switch v := v.(type) {
-	case lua.LNumber:
-		return v, nil
-	case lua.LString:
-		if n, err := number(strings.TrimSpace(string(v))); err == nil {
-			return n.(lua.LNumber), nil
-		}
+	if n, ok := toNumber(v); ok {
+		return n, nil
 	}
 	return 0, wrong("attempt to perform arithmetic on a %s value", v.Type())
 }
@@ -233,7 +218,7 @@ func (r Reader) arithmetic(e *ast.ArithmeticOpExpr) (lua.LValue, error) {
 	case "/":
 		return a / b, nil
 	case "%":
-		return a - lua.LNumber(math.Floor(float64(a/b)))*b, nil
+		return lua.LNumber(modulo(float64(a), float64(b))), nil
 	case "^":
 		return lua.LNumber(math.Pow(float64(a), float64(b))), nil
 	}

@@ -221,3 +221,12 @@ func (r *recording) ReadFile(path string) ([]byte, error) {
 	*r = append(*r, path)
 	return nil, fs.ErrNotExist
 }
+
+// However a module's name is spelt, it is loaded once.
+func TestSpellingsOfOneModule(t *testing.T) {
+	w := newWorld(t, Config{Files: files{"lib/a/b.lua": "loads = (loads or 0) + 1 return {}"}})
+	got := newBox(t, w, VMConfig{}).do(`return require("a.b") == require("a/b"), require("a.b") == require("a//b"), require("a.b") == require("a/./b"), loads`)
+	if got != "true true true 1" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 
@@ -201,7 +202,7 @@ func (vm *VM) find(L *lua.LState, name string) *Code {
 		if pattern == "" {
 			continue
 		}
-		path := strings.ReplaceAll(pattern, "?", file)
+		path := path.Clean(strings.ReplaceAll(pattern, "?", file)) // two spellings are one module
 		code, err := vm.world.read(vm.cfg.Files, path)
 		if err == nil {
 			return code

@@ -163,7 +163,10 @@ func baseNext(L *lua.LState) int {
 	if _, ok := t.Metatable.(*lua.LTable); ok {
 		t = VMOf(L).world.libs.whole(VMOf(L), t)
 	}
-	k, v := t.Next(key)
+	k, v, ok := next(t, key)
+	if !ok {
+		L.RaiseError("invalid key to 'next': the table does not have it")
+	}
 	if k == lua.LNil {
 		L.Push(lua.LNil)
 		return 1

@@ -92,3 +92,30 @@ func setField(L *lua.LState, inst uint32) bool {
 	m.keys = append(m.keys, key)
 	return true
 }
+
+// next is Lua's: the key that comes after one, and its value; nil at the end. ok is
+// false for a key that the table never had. gopher-lua's takes such a key for the
+// first one, and the end of an array that has become shorter as well.
+func next(t *lua.LTable, key lua.LValue) (k, v lua.LValue, ok bool) {
+	m := mirrorOf(t)
+	i, at := 0, 0 // in the array, and in the list of keys
+	if n, isNumber := key.(lua.LNumber); isNumber && n >= 1 && n < lua.LNumber(lua.MaxArrayIndex) && n == lua.LNumber(int(n)) {
+		i = int(n)
+	} else if key != lua.LNil {
+		if at, ok = m.k2i[key]; !ok {
+			return lua.LNil, lua.LNil, false
+		}
+		i, at = len(m.array), at+1
+	}
+	for ; i < len(m.array); i++ {
+		if v := m.array[i]; v != nil && v != lua.LNil {
+			return lua.LNumber(i + 1), v, true
+		}
+	}
+	for ; at < len(m.keys); at++ {
+		if v := t.RawGetH(m.keys[at]); v != lua.LNil {
+			return m.keys[at], v, true
+		}
+	}
+	return lua.LNil, lua.LNil, true
+}

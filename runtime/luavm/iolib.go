@@ -3,8 +3,11 @@ package luavm
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
+	"runtime"
 	"strings"
+	"sync/atomic"
 
 	lua "github.com/yuin/gopher-lua"
 )
@@ -12,11 +15,35 @@ import (
 // The io library, with allow_io only. It opens files through the world's FS,
 // which knows the allowed folders; there is no popen, no tmpfile and no stdin.
 
-// scriptFile is what a Lua file holds.
+// scriptFile is what a Lua file holds. One that the script has forgotten closes
+// when the collector finds it.
 type scriptFile struct {
-	f      File
-	r      *bufio.Reader
-	closed bool
+	f       File
+	r       *bufio.Reader
+	closed  bool
+	open    *atomic.Int32 // how many files the VM has open
+	cleanup runtime.Cleanup
+}
+
+// maxFiles is how many files a VM may have open: those of the whole process are
+// limited, and without one it can't take a connection.
+const maxFiles = 100
+
+func newScriptFile(vm *VM, f File) *scriptFile {
+	s := &scriptFile{f: f, r: bufio.NewReader(f), open: vm.openFiles}
+	s.open.Add(1)
+	s.cleanup = runtime.AddCleanup(s, func(open *atomic.Int32) {
+		open.Add(-1)
+		_ = f.Close() // nobody is left who could be told
+	}, s.open)
+	return s
+}
+
+func (s *scriptFile) close() error {
+	s.closed = true
+	s.cleanup.Stop()
+	s.open.Add(-1)
+	return s.f.Close()
 }
 
 func ioLib(T *lua.LState) Lib {
@@ -47,7 +74,17 @@ func ioLib(T *lua.LState) Lib {
 func openFile(L *lua.LState, meta *lua.LTable, path, mode string) (lua.LValue, error) {
 	var f File
 	open := func(fs FS) (err error) { f, err = fs.OpenFile(path, mode); return err }
-	w := VMOf(L).world
+	vm := VMOf(L)
+	w := vm.world
+	if vm.openFiles == nil {
+		vm.openFiles = new(atomic.Int32)
+	}
+	if vm.openFiles.Load() >= maxFiles {
+		if w.mayCollect() {
+			runtime.GC() // finds the forgotten ones, for the next time
+		}
+		return nil, fmt.Errorf("the service has %d files open already; close those it is done with (file:close())", maxFiles)
+	}
 	var err error
 	if w.cfg.FS != nil && mode[0] == 'r' && !strings.Contains(mode, "+") {
 		err = open(w.cfg.FS)
@@ -57,7 +94,7 @@ func openFile(L *lua.LState, meta *lua.LTable, path, mode string) (lua.LValue, e
 	if err != nil {
 		return nil, err
 	}
-	return &lua.LUserData{Value: &scriptFile{f: f, r: bufio.NewReader(f)}, Metatable: meta}, nil
+	return &lua.LUserData{Value: newScriptFile(vm, f), Metatable: meta}, nil
 }
 
 func ioOpen(L *lua.LState, meta *lua.LTable) int {
@@ -99,8 +136,11 @@ func ioType(L *lua.LState) int {
 // ioWrite has no standard output to write to: it goes where print goes.
 func ioWrite(L *lua.LState) int {
 	var b strings.Builder
-	for i := 1; i <= L.GetTop(); i++ {
+	for i := 1; i <= L.GetTop() && b.Len() < maxLine; i++ {
 		b.WriteString(clip(L.CheckString(i), maxLine))
+	}
+	if b.Len() == 0 {
+		return 0
 	}
 	VMOf(L).world.print(L, strings.TrimSuffix(b.String(), "\n"))
 	return 0
@@ -159,11 +199,12 @@ func fileRead(L *lua.LState) int {
 func (f *scriptFile) read(L *lua.LState, what lua.LValue) (lua.LValue, error) {
 	limit := VMOf(L).cfg.Limits.Memory
 	if n, ok := what.(lua.LNumber); ok {
-		checkSize(L, "file:read", toInt(float64(n)))
-		b, err := io.ReadAll(io.LimitReader(f.r, int64(n)))
-		if len(b) == 0 && n > 0 {
-			return lua.LNil, err
+		size := toInt64(n)
+		checkSize(L, "file:read", int(size))
+		if _, err := f.r.Peek(1); err != nil {
+			return lua.LNil, err // also for 0 bytes, which asks whether this is the end
 		}
+		b, err := io.ReadAll(io.LimitReader(f.r, size))
 		return lua.LString(b), err
 	}
 	switch strings.TrimPrefix(lua.LVAsString(what), "*") {
@@ -174,21 +215,38 @@ func (f *scriptFile) read(L *lua.LState, what lua.LValue) (lua.LValue, error) {
 	case "l":
 		return f.line(L)
 	case "n":
-		word, err := f.line(L)
-		if word == lua.LNil {
-			return lua.LNil, err
-		}
-		return parseNumber(lua.LVAsString(word)), err
+		return f.number()
 	}
 	L.ArgError(2, "invalid format")
 	return nil, nil
 }
 
-func toInt(f float64) int {
-	if f != f || f < 0 || f > 1<<53 {
-		return -1
+// maxDigits is how long a number in a file may be.
+const maxDigits = 200
+
+// number reads what can be part of a number, after any space.
+func (f *scriptFile) number() (lua.LValue, error) {
+	var word []byte
+	for len(word) < maxDigits {
+		c, err := f.r.ReadByte()
+		if err != nil {
+			if len(word) == 0 {
+				return lua.LNil, err
+			}
+			break
+		}
+		if len(word) == 0 && strings.IndexByte(space, c) >= 0 {
+			continue
+		}
+		if !isDigit(c) && !isAlpha(c) && strings.IndexByte("+-.", c) < 0 {
+			if err := f.r.UnreadByte(); err != nil {
+				return lua.LNil, err
+			}
+			break
+		}
+		word = append(word, c)
 	}
-	return int(f)
+	return parseNumber(string(word)), nil
 }
 
 func (f *scriptFile) line(L *lua.LState) (lua.LValue, error) {
@@ -232,8 +290,7 @@ func linesOf(L *lua.LState, owned bool) int {
 			L.RaiseError("read: %s", err.Error())
 		}
 		if v == lua.LNil && owned {
-			f.closed = true
-			if err := f.f.Close(); err != nil {
+			if err := f.close(); err != nil {
 				L.RaiseError("close: %s", err.Error())
 			}
 		}
@@ -244,9 +301,7 @@ func linesOf(L *lua.LState, owned bool) int {
 }
 
 func fileClose(L *lua.LState) int {
-	f := checkFile(L)
-	f.closed = true
-	return fileResult(L, "close", f.f.Close())
+	return fileResult(L, "close", checkFile(L).close())
 }
 
 func fileSeek(L *lua.LState) int {

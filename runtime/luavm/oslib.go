@@ -97,8 +97,14 @@ func osDifftime(L *lua.LState) int {
 	return 1
 }
 
+// maxDateFormat is far more than a date needs, and little to do without looking up.
+const maxDateFormat = 4 << 10
+
 func osDate(L *lua.LState) int {
 	format := L.OptString(1, "%c")
+	if len(format) > maxDateFormat {
+		L.ArgError(1, fmt.Sprintf("a format of %d bytes is too long, at most %d", len(format), maxDateFormat))
+	}
 	at := VMOf(L).cfg.Now()
 	if L.Get(2) != lua.LNil {
 		n := float64(checkNumber(L, 2))
@@ -124,7 +130,8 @@ func osDate(L *lua.LState) int {
 	return 1
 }
 
-// strftime knows the conversions of C89.
+// strftime knows the conversions of C89 and those of C99 that are short for some
+// of them.
 func strftime(t time.Time, format string) string {
 	var b strings.Builder
 	for i := 0; i < len(format); i++ {
@@ -147,6 +154,10 @@ func strftime(t time.Time, format string) string {
 			fmt.Fprintf(&b, "%02d", (t.YearDay()+6-(int(t.Weekday())+6)%7)/7)
 		case format[i] == '%':
 			b.WriteByte('%')
+		case format[i] == 'n':
+			b.WriteByte('\n')
+		case format[i] == 't':
+			b.WriteByte('\t')
 		default:
 			b.WriteByte('%')
 			b.WriteByte(format[i])
@@ -157,7 +168,7 @@ func strftime(t time.Time, format string) string {
 
 var strftimeLayouts = map[byte]string{
 	'a': "Mon", 'A': "Monday", 'b': "Jan", 'B': "January", 'c': "Mon Jan _2 15:04:05 2006", 'd': "02", 'D': "01/02/06",
-	'F': "2006-01-02", 'H': "15", 'I': "03", 'm': "01", 'M': "04", 'p': "PM", 'S': "05", 'T': "15:04:05", 'x': "01/02/06",
+	'e': "_2", 'F': "2006-01-02", 'h': "Jan", 'H': "15", 'I': "03", 'm': "01", 'M': "04", 'p': "PM", 'r': "03:04:05 PM", 'R': "15:04", 'S': "05", 'T': "15:04:05", 'x': "01/02/06",
 	'X': "15:04:05", 'y': "06", 'Y': "2006", 'z': "-0700", 'Z': "MST",
 }
 

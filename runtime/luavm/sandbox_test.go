@@ -89,6 +89,12 @@ func TestBaseFunctions(t *testing.T) {
 		{`return xpcall(nil, function(m) return m end)`, "false attempt to call a nil value"},
 		{`return pcall(xpcall, error, function() error("again", 0) end)`, "true false again"},
 		{`local up = 42 local get local ok = xpcall(function() local v = up get = function() return v end error("x") end, tostring) local junk = {1, 2, 3} return ok, get()`, "false 42"},
+		{`return math.log10(1000), math.log(1000, 10), math.log(8, 2), math.log(1e15, 10), math.log10(0)`, "3 3 3 15 -Inf"},
+		{`return pcall(next, {a = 1}, "b")`, "false test.lua:1: invalid key to 'next': the table does not have it"},
+		{`local t, s = {1, 2, 3, a = 1, b = 2}, "" for k in pairs(t) do s = s .. k if k == 3 then table.remove(t) end end return s`, "123ab"},
+		{`local t, s = {1, a = 1, b = 2}, "" for k in pairs(t) do s = s .. k if k == 1 then table.remove(t) end end return s`, "1ab"},
+		{`local t, s = {[0] = "z", [-1] = "y", [2.5] = "x", [2 ^ 53] = "w"}, "" for k, v in pairs(t) do s = s .. v t[k] = nil end return #s, next(t)`, "4 nil"},
+		{`local t = {[0] = "z", 1} return table.remove(t, 0), t[0], table.remove(t, 5), #t`, "nil z nil 1"},
 		{`return collectgarbage("count") > 0, collectgarbage(), collectgarbage("step")`, "true 0 true"},
 		{`return #table.pack(1, nil, 3), table.pack(1, nil).n, table.concat({1, 2, 3}, "-", 2, 3), table.concat({})`, "3 2 2-3 "},
 		{`local t = {1, 2, 3} t[3] = nil return table.remove(t), #t, table.remove({}), table.remove({5, 6}, 1)`, "2 1 nil 5"},
@@ -125,6 +131,7 @@ func TestClockIsTheBusinessClock(t *testing.T) {
 		{`local d = os.date("*t") return d.year, d.month, d.day, d.hour, d.min, d.sec, d.wday, d.yday, d.isdst`, "2031 5 6 7 8 9 3 126 false"},
 		{`return os.time{year = 2031, month = 5, day = 6, hour = 7, min = 8, sec = 9}`, "1935817689"},
 		{`return os.date("%Y", 0), os.difftime(5, 3), os.clock() < 100`, "1970 2 true"},
+		{`return os.date("%e|%R|%r|%h|%n|%t|", 0)`, " 1|00:00|12:00:00 AM|Jan|\n|\t|"},
 		{`return os.date("%c|%x|%X|%%|%Q", 0)`, "Thu Jan  1 00:00:00 1970|01/01/70|00:00:00|%|%Q"},
 	} {
 		if got := b.do(tt.src); got != tt.want {
@@ -223,11 +230,13 @@ func TestIOBelowAllowedFolders(t *testing.T) {
 	b := newBox(t, w, VMConfig{})
 	for _, tt := range []struct{ src, want string }{
 		{`local f = io.open("data/a.txt", "w") f:write("one\ntwo\n", 3, "\n") f:close() return io.type(f), pcall(f.write, f, "x")`, "closed file false test.lua:1: attempt to use a closed file"},
-		{`local f = io.open("data/a.txt") return f:read(), f:read("*a"), f:read(), f:seek("set", 4), f:read(3), f:read("*n")`, "one two\n3\n nil 4 two nil"},
+		{`local f = io.open("data/a.txt") return f:read(), f:read("*a"), f:read(), f:seek("set", 4), f:read(3), f:read("*n")`, "one two\n3\n nil 4 two 3"},
 		{`local t = {} for l in io.lines("data/a.txt") do t[#t + 1] = l end return table.concat(t, ",")`, "one,two,3"},
 		{`return io.open("/etc/passwd")`, "nil /etc/passwd: is outside the folders that lua.sandbox opens"},
 		{`return io.open("data/none")`, "nil data/none: file does not exist"},
 		{`return pcall(io.open, "data/a", "z")`, "false test.lua:1: bad argument #2 to (anonymous) (invalid mode)"},
+		{`local f = io.open("data/n.txt", "w") f:write("1 2.5\n-0x10,7") f:close() f = io.open("data/n.txt") local a, b, c = f:read("*n", "*n", "*n") return a, b, c, f:read(1), f:read("*n"), f:read(0), f:read(0)`, "1 2.5 -16 , 7 nil nil"},
+		{`local f = io.open("data/n.txt") return f:read(0), f:read(0), f:read(100), f:read(100), f:read("*a"), f:read("*l")`, "  1 2.5\n-0x10,7 nil  nil"},
 		{`return os.getenv("HOME"), os.getenv("X"), os.rename("data/a.txt", "data/b.txt"), os.remove("data/b.txt"), os.execute, os.exit, io.popen`, "v-HOME nil true true nil nil nil"},
 	} {
 		if got := b.do(tt.src); got != tt.want {

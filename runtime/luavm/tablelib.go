@@ -105,12 +105,8 @@ func tableRemove(L *lua.LState) int {
 	checkWrite(L, t)
 	n := t.Len()
 	pos := optInt(L, 2, n)
-	if n == 0 || pos < 1 || pos > n {
-		v := t.RawGet(lua.LNumber(pos))
-		if v != lua.LNil {
-			t.RawSet(lua.LNumber(pos), lua.LNil)
-		}
-		L.Push(v)
+	if pos < 1 || pos > n {
+		L.Push(lua.LNil)
 		return 1
 	}
 	L.Push(t.Remove(pos))
@@ -172,7 +168,7 @@ func mathLib() Lib {
 	}
 	for name, f := range map[string]func(float64) float64{
 		"abs": math.Abs, "acos": math.Acos, "asin": math.Asin, "atan": math.Atan, "ceil": math.Ceil, "cos": math.Cos, "cosh": math.Cosh,
-		"exp": math.Exp, "floor": math.Floor, "log10": math.Log10, "sin": math.Sin, "sinh": math.Sinh, "sqrt": math.Sqrt,
+		"exp": math.Exp, "floor": math.Floor, "log10": log10, "sin": math.Sin, "sinh": math.Sinh, "sqrt": math.Sqrt,
 		"tan": math.Tan, "tanh": math.Tanh,
 	} {
 		lib[name] = one(f)
@@ -208,12 +204,27 @@ func extreme(better func(a, b lua.LNumber) bool) lua.LGFunction {
 }
 
 func mathLog(L *lua.LState) int {
-	x := math.Log(float64(checkNumber(L, 1)))
-	if L.Get(2) != lua.LNil {
-		x /= math.Log(float64(checkNumber(L, 2)))
+	x := float64(checkNumber(L, 1))
+	if L.Get(2) == lua.LNil {
+		x = math.Log(x)
+	} else if base := float64(checkNumber(L, 2)); base == 10 {
+		x = log10(x)
+	} else if base == 2 {
+		x = math.Log2(x)
+	} else {
+		x = math.Log(x) / math.Log(base)
 	}
 	L.Push(lua.LNumber(x))
 	return 1
+}
+
+// log10 is exact for powers of ten, where Go's is a little less.
+func log10(x float64) float64 {
+	n := math.Round(math.Log10(x))
+	if math.Pow10(int(n)) == x {
+		return n
+	}
+	return math.Log10(x)
 }
 
 func mathFrexp(L *lua.LState) int {

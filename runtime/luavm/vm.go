@@ -2,6 +2,7 @@ package luavm
 
 import (
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 	"weak"
 
@@ -47,11 +48,12 @@ type VM struct {
 	rand       *rand.Rand
 	born       time.Time
 	tidy       tidyState
-	strings    *lua.LTable  // this VM's own string table, once a script used it
-	badScript  *ScriptError // what require met last, for Load
-	inFlight   int          // turns
-	ran        uint64       // turns that ended
-	kept       []lua.LValue // handed to the inert shield; see Kept
+	strings    *lua.LTable   // this VM's own string table, once a script used it
+	badScript  *ScriptError  // what require met last, for Load
+	inFlight   int           // turns
+	ran        uint64        // turns that ended
+	kept       []lua.LValue  // handed to the inert shield; see Kept
+	openFiles  *atomic.Int32 // see scriptFile; nil until the first
 	closed     bool
 }
 

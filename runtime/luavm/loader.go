@@ -91,12 +91,18 @@ func (w *World) read(f Files, path string) (*Code, error) {
 	return w.Compile(path, source)
 }
 
-func compile(path, raw string) (*Code, error) {
+// tidySource takes away what editors and shells put into files.
+func tidySource(raw string) string {
 	src := strings.TrimPrefix(raw, "\ufeff")
 	src = strings.ReplaceAll(src, "\r\n", "\n")
 	if strings.HasPrefix(src, "#") { // a Unix interpreter line
 		src = "--" + src
 	}
+	return src
+}
+
+func compile(path, raw string) (*Code, error) {
+	src := tidySource(raw)
 	chunk, err := parseSource(path, src)
 	if err != nil {
 		return nil, err

@@ -373,6 +373,9 @@ func (m *matcher) backReference(s int, digit byte) int {
 	if c := m.captures[l]; c.len >= 0 {
 		want = m.s[c.start : c.start+c.len]
 	}
+	if len(want) > len(m.s)-s {
+		return -1
+	}
 	m.step(len(want) >> 6) // comparing is fast, but not for nothing
 	if !strings.HasPrefix(m.s[s:], want) {
 		return -1

@@ -21,7 +21,7 @@ func FuzzClientBytes(f *testing.F) {
 	} {
 		f.Add([]byte(s))
 	}
-	pipes := newPipeListener()
+	pipes := newPipes()
 	router := &fakeRouter{auth: authSvc, heard: make(chan struct{})}
 	g, err := New(Config{ID: "n1:main", Auth: "auth", Listeners: []Listener{{Transport: TCP, Net: pipes}}, Routes: testRoutes(),
 		Protocol: Protocol{Provider: "json"}, Router: router, Limits: Limits{Rate: -1, CloseTimeout: 1},

@@ -467,8 +467,8 @@ func TestNewRefuses(t *testing.T) {
 		{"codec", "unknown codec", func(c *Config) { c.Protocol.Provider = "xml" }},
 		{"header", "1, 2 or 4", func(c *Config) { c.Protocol.LengthBytes = 3 }},
 		{"router", "router", func(c *Config) { c.Router = nil }},
-		{"transport", "this release has", func(c *Config) { c.Listeners = []Listener{{Transport: "quic", Net: newPipeListener()}} }},
-		{"certificate", "certificate", func(c *Config) { c.Listeners = []Listener{{Transport: TLS, Net: newPipeListener()}} }},
+		{"transport", "this release has", func(c *Config) { c.Listeners = []Listener{{Transport: "quic", Net: newPipes()}} }},
+		{"certificate", "certificate", func(c *Config) { c.Listeners = []Listener{{Transport: TLS, Net: newPipes()}} }},
 	} {
 		c := good
 		tt.change(&c)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/coder/websocket"
 	"go.uber.org/goleak"
+	"shield/internal/sim"
 	"shield/runtime/session"
 	"shield/runtime/shield"
 	"shield/runtime/wire"
@@ -165,7 +166,7 @@ type rig struct {
 	t         testing.TB
 	transport string
 	router    *fakeRouter
-	pipes     *pipeListener
+	pipes     *sim.Listener
 	roots     *x509.CertPool
 }
 
@@ -186,7 +187,7 @@ func newRig(t testing.TB, transport string, change func(*Config)) *rig {
 	l := Listener{Transport: transport}
 	if transport == pipe {
 		l.Transport = TCP
-		r.pipes = newPipeListener()
+		r.pipes = newPipes()
 		l.Net = r.pipes
 	} else {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -372,45 +373,11 @@ func (r *rig) gone() {
 	}
 }
 
-var errPipesClosed = fmt.Errorf("pipe listener: %w", net.ErrClosed)
-
-// pipeListener is a listener in memory: it works in virtual time.
-type pipeListener struct {
-	conns chan net.Conn
-	once  sync.Once
-	done  chan struct{}
+// newPipes makes a listener in memory: it works in virtual time, and a write waits
+// for its reader.
+func newPipes() *sim.Listener {
+	return sim.NewListener(net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 7001})
 }
-
-func newPipeListener() *pipeListener {
-	return &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
-}
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.done:
-		return nil, errPipesClosed
-	}
-}
-
-func (l *pipeListener) Close() error   { l.once.Do(func() { close(l.done) }); return nil }
-func (l *pipeListener) Addr() net.Addr { return pipeAddr{} }
-
-func (l *pipeListener) Dial() (net.Conn, error) {
-	a, b := net.Pipe()
-	select {
-	case l.conns <- a:
-		return b, nil
-	case <-l.done:
-		return nil, errPipesClosed
-	}
-}
-
-type pipeAddr struct{}
-
-func (pipeAddr) Network() string { return "pipe" }
-func (pipeAddr) String() string  { return "pipe" }
 
 var testCert = sync.OnceValues(func() (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

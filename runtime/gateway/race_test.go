@@ -206,7 +206,7 @@ func TestCloseAtAnyMoment(t *testing.T) {
 		}
 	})
 	for range 20 {
-		l := newPipeListener()
+		l := newPipes()
 		g, err := New(Config{ID: "n1:main", Auth: "auth", Router: &fakeRouter{}, Listeners: []Listener{{Transport: TCP, Net: l}}})
 		if err != nil {
 			t.Fatal(err)
@@ -237,7 +237,7 @@ func TestWhomAConnectionCountsFor(t *testing.T) {
 			t.Errorf("ipOf(%s) = %s, want %s", tt.addr, got, tt.want)
 		}
 	}
-	if got := ipOf(pipeAddr{}); got != "pipe" {
+	if got := ipOf(&net.UnixAddr{Name: "pipe"}); got != "pipe" {
 		t.Errorf("ipOf(pipe) = %s", got)
 	}
 }

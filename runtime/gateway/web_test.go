@@ -133,7 +133,7 @@ func TestHowAWebSocketEnds(t *testing.T) {
 // that does not answer is closed.
 func TestWebSocketPings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pipes := newPipeListener()
+		pipes := newPipes()
 		r := newRig(t, WebSocket, func(c *Config) {
 			_ = c.Listeners[0].Net.Close() // the pipes take its place
 			c.Listeners[0].Net = pipes

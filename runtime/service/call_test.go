@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"shield/runtime/shield"
+	"shield/runtime/value"
 )
 
 // lines keeps log lines for a test to look at.
@@ -295,3 +296,42 @@ func TestNobodyVisitsAWedgedService(t *testing.T) {
 		t.Errorf("a visit that came later = %v, ran: %v, want service_dead", err, ran.Load())
 	}
 }
+
+// max_message_size holds for what Go makes too: a tool's arguments, a Go
+// service's, and its results.
+func TestMessageSizeHoldsForGo(t *testing.T) {
+	big := strings.Repeat("x", 2000)
+	small := goSpec("small", 1, func(*GoContext, string) error { return nil })
+	small.Limits.MaxMessageSize = 1000
+	answers := Spec{Name: "answers", Instances: 1, Limits: Limits{MaxMessageSize: 1000}, Go: func() GoService { return answer(big) }}
+	r := startGo(t, Config{}, small, answers, goSpec("a", 1, func(ctx *GoContext, method string) error {
+		return ctx.Send(Target{Name: "small"}, method, big)
+	}))
+	args, err := value.PayloadOf(big)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, target string
+		args         value.Payload
+	}{
+		{"a tool's arguments", "small", args},
+		{"a Go service's arguments", "a", value.Payload{}},
+		{"a Go service's results", "answers", value.Payload{}},
+	} {
+		_, _, err := r.Call(context.Background(), CallRequest{Target: Target{Name: tt.target}, Method: "go", Args: tt.args})
+		if shield.CodeOf(err) != shield.MessageTooLarge {
+			t.Errorf("%s: %v, want message_too_large", tt.name, err)
+		}
+	}
+}
+
+// answer is a Go service that gives itself for an answer.
+type answer string
+
+func (answer) Init(*GoContext, GoArgs) error { return nil }
+func (a answer) Handle(*GoContext, string, value.Payload) (value.Payload, error) {
+	return value.PayloadOf(string(a))
+}
+func (answer) Shutdown(*GoContext, string) {}
+func (answer) Exit(string)                 {}

@@ -377,7 +377,7 @@ func (s *Service) CopyError(err error) *shield.Error {
 
 // checkSize is for values that did not come through Copy.
 func (s *Service) checkSize(p *value.Payload) error {
-	if n := len(value.Append(nil, p)); n > s.lim.MaxMessageSize {
+	if n := p.Measure(); n > s.lim.MaxMessageSize {
 		s.rt.count.messageTooLarge.Add(1)
 		return shield.Errorf(shield.MessageTooLarge, "the values take %d bytes (limits.max_message_size is %d)", n, s.lim.MaxMessageSize)
 	}

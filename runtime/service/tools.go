@@ -106,6 +106,7 @@ func (r *Runtime) call(ctx context.Context, req *CallRequest) (none value.Payloa
 	cancelFar := func() {}
 	if local != nil {
 		by = local.served()
+		req.Args.Measure() // so that the service's limit holds for tools too
 		err = local.postTo(req.Target, &message{kind: kindCall, method: req.Method, args: req.Args, trace: req.Trace,
 			deadline: r.clock.now() + int64(req.Timeout), to: c})
 	} else {

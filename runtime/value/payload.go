@@ -30,8 +30,19 @@ type Payload struct {
 func (p *Payload) Len() int { return p.n }
 
 // Size is how many bytes Append will add. It is zero for a payload that was put
-// together with Add.
+// together with Add and not measured yet.
 func (p *Payload) Size() int { return p.size }
+
+// Measure finds out what Size says.
+func (p *Payload) Measure() int {
+	if p.size == 0 {
+		w := walker{trail: trails.Get().(*trail)}
+		w.trail.out = Append(w.trail.out[:0], p)
+		p.size = len(w.trail.out)
+		w.release()
+	}
+	return p.size
+}
 
 // Refs reports whether a handle or client ref is somewhere in the payload, so
 // that the receiver has to Intern it.
@@ -54,7 +65,7 @@ func (p *Payload) Add(v lua.LValue) {
 	if v == nil {
 		v = lua.LNil
 	}
-	p.refs = p.refs || mayHoldRefs(v)
+	p.refs, p.size = p.refs || mayHoldRefs(v), 0
 	p.put(v)
 }
 

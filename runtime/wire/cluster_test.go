@@ -171,6 +171,32 @@ func hexLines(b []byte) string {
 	return out.String()
 }
 
+// docs/wire.md names every kind and reason with its number, and every kind has a
+// vector there but those that look like their neighbour.
+func TestKindsAreDocumented(t *testing.T) {
+	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "wire.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := map[Kind]bool{KindPong: true, KindGoodbyeAck: true}
+	for _, v := range vectors {
+		has[Kind(v.frame[ClusterHeader])] = true
+	}
+	for k, name := range kindNames {
+		if want := fmt.Sprintf("**%s** (%d)", name, k); !strings.Contains(string(doc), want) {
+			t.Errorf("docs/wire.md lacks %q", want)
+		}
+		if !has[k] {
+			t.Errorf("no vector of %s", name)
+		}
+	}
+	for r := RefuseVersion; r <= RefuseStopping; r++ {
+		if want := fmt.Sprintf("%d %s", r, r); !strings.Contains(string(doc), want) {
+			t.Errorf("docs/wire.md lacks the reason %q", want)
+		}
+	}
+}
+
 // Every frame cut short is an error, never a panic or a wrong value.
 func TestClusterTruncated(t *testing.T) {
 	for _, v := range vectors {

@@ -25,6 +25,9 @@ func controlVerbs() []func(io *IO) *cobra.Command {
 // attach finds the running project. Every verb that talks to one begins here.
 func attach(ctx context.Context, io *IO) (*client.Client, error) {
 	c, err := client.Open(ctx, client.Options{Endpoint: io.Endpoint, Token: io.Getenv("SHIELD_CONTROL_TOKEN"), Dir: io.Dir})
+	if errors.Is(err, client.ErrEndpoint) && strings.Contains(io.Endpoint, "/") && !strings.Contains(io.Endpoint, ":") {
+		return c, fail(exitUsage, "shield --endpoint unix:"+io.Endpoint+" ...", "%w", err) // the path alone
+	}
 	return c, said(err)
 }
 

@@ -33,7 +33,7 @@ func clientConfig(ctx context.Context, io *IO, f clientFlags, a []string) (play.
 	address, name := "", gatewayName(f.gateway)
 	if len(a) == 1 {
 		address = a[0]
-	} else if address, name, err = runningGateway(ctx, io, f.gateway); err != nil {
+	} else if address, name, err = runningGateway(ctx, io, project, f.gateway); err != nil {
 		return play.Config{}, err
 	}
 	u, err := play.ParseAddress(address)
@@ -134,7 +134,7 @@ func statuses(ctx context.Context, io *IO) (nodes []control.NodeStatus, err erro
 
 // runningGateway asks the running project for a gateway's address. Plain TCP is
 // taken first.
-func runningGateway(ctx context.Context, io *IO, want string) (address, name string, err error) {
+func runningGateway(ctx context.Context, io *IO, project *config.Config, want string) (address, name string, err error) {
 	nodes, err := statuses(ctx, io)
 	if err != nil {
 		return "", "", err
@@ -154,6 +154,13 @@ func runningGateway(ctx context.Context, io *IO, want string) (address, name str
 	switch {
 	case address != "":
 		return address, name, nil
+	case len(known) == 0 && len(project.Gateways) > 0:
+		g := project.Gateways[0]
+		where := "on every node"
+		if len(g.Nodes) > 0 {
+			where = fmt.Sprintf("on %v", g.Nodes)
+		}
+		return "", "", fail(exitFailed, "shield nodes", "no gateway runs just now; shield.yaml has %s %s", g.Name, where)
 	case len(known) == 0:
 		return "", "", fail(exitFailed, "add gateways: to shield.yaml", "the running project has no gateway")
 	}

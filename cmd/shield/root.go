@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -195,6 +196,10 @@ var flagName = regexp.MustCompile(`^unknown flag: --(.+)$`)
 // the nearest flag where one was misspelt.
 func unknownFlag(cmd *cobra.Command, err error) error {
 	next := cmd.CommandPath() + " --help"
+	var wrong *pflag.InvalidValueError
+	if errors.As(err, &wrong) {
+		return fail(exitUsage, next, "--%s %q: %s", wrong.GetFlag().Name, wrong.GetValue(), wanted(wrong))
+	}
 	m := flagName.FindStringSubmatch(err.Error())
 	if m == nil {
 		return fail(exitUsage, next, "%w", err)
@@ -211,6 +216,21 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 		return fail(exitUsage, next, "unknown flag --%s (did you mean --%s?)", m[1], near)
 	}
 	return fail(exitUsage, next, "unknown flag --%s", m[1])
+}
+
+// wanted says in words what a flag takes, instead of how its parser failed.
+func wanted(e *pflag.InvalidValueError) string {
+	switch e.GetFlag().Value.Type() {
+	case "int", "int64":
+		return "want a whole number"
+	case "uint", "uint64":
+		return "want a whole number, not below 0"
+	case "duration":
+		return "want a time such as 500ms, 5s or 2m"
+	case "bool":
+		return "want true or false"
+	}
+	return e.Unwrap().Error()
 }
 
 // args wraps cobra's checks of the number of arguments: wrong ones are usage

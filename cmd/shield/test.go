@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,6 +65,10 @@ type testFlags struct {
 func runTests(ctx context.Context, o testrun.Options) error {
 	end, err := testrun.Run(ctx, o)
 	switch {
+	case ctx.Err() != nil:
+		return err // somebody interrupted it, who needs no help
+	case errors.Is(err, testrun.ErrNoMatch):
+		return fail(exitFailed, "shield test", "%w", err)
 	case err != nil:
 		return fail(exitFailed, "shield help test", "%w", err)
 	case end.Result == testrun.Pass:

@@ -75,7 +75,7 @@ func (p *Printer) test(e *Event) {
 		word = p.paint(p.Faint, "pending")
 	}
 	times := p.paint(p.Faint, fmt.Sprintf("%s in %s", span(e.VirtualMS), span(e.MS)))
-	fmt.Fprintf(p.W, "  %s %-58s %s\n", word, p.clean(e.Name), times)
+	fmt.Fprintf(p.W, "  %s %-52s %s\n", word, p.clean(e.Name), times)
 	if e.Result == Pending {
 		fmt.Fprintf(p.W, "          %s:%d: %s\n", e.File, e.Line, p.clean(e.Reason))
 	}

@@ -41,6 +41,9 @@ type Options struct {
 // ErrNoTests is a project without a test file.
 var ErrNoTests = errors.New("no test files")
 
+// ErrNoMatch is a run whose expression no test answers to.
+var ErrNoMatch = errors.New("no test matches")
+
 // DefaultTimeout is the real time that a file has.
 const DefaultTimeout = time.Minute
 
@@ -64,6 +67,9 @@ func Run(ctx context.Context, o Options) (*Event, error) {
 	p.all(ctx, files)
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
+	}
+	if p.end.Errors == 0 && o.Run != "" && p.end.Passed+p.end.Failed+p.end.Pending == 0 {
+		return nil, fmt.Errorf("%w --run %q: the full name of a test is those of its describe blocks and its own, with blanks between", ErrNoMatch, o.Run)
 	}
 	if err := p.coverage(); err != nil {
 		return nil, err

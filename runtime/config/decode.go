@@ -69,12 +69,15 @@ func findField(t reflect.Type, key string) (field, bool) {
 	return field{}, false
 }
 
+// mostKnown is how many keys a message lists for one that nothing is near to.
+const mostKnown = 32
+
 func (d *decoder) unknownKey(t reflect.Type, e entry, path string) {
 	keys := keysOf(t)
 	cure := ""
 	if near := shield.Nearest(e.key, keys); near != "" {
 		cure = fmt.Sprintf("did you mean %q?", near)
-	} else if len(keys) <= 16 {
+	} else if len(keys) <= mostKnown {
 		cure = "known: " + strings.Join(keys, ", ")
 	}
 	pos := e.pos

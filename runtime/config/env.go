@@ -7,6 +7,8 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+
+	"shield/runtime/shield"
 )
 
 // environment is where ${NAME} and overrides are looked up: the process's own
@@ -37,6 +39,22 @@ func (e *environment) lookup(name string) (string, bool) {
 	}
 	v, ok := e.dotenv[name]
 	return v.value, ok
+}
+
+// near finds a variable that may have been meant: one of the project's own, or of
+// Shield's.
+func (e *environment) near(name string) string {
+	var names []string
+	for k := range e.dotenv {
+		names = append(names, k)
+	}
+	for k := range e.process {
+		if strings.HasPrefix(k, "SHIELD_") {
+			names = append(names, k)
+		}
+	}
+	sort.Strings(names)
+	return shield.Nearest(name, names)
 }
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -138,6 +156,9 @@ func (x *expander) text(s string, lenient bool) (out, name string, err error) {
 		case hasDefault:
 			v = def
 		case !lenient:
+			if near := x.env.near(key); near != "" {
+				return "", "", fmt.Errorf("the environment variable %s is not set, but %s is", key, near)
+			}
 			return "", "", fmt.Errorf("the environment variable %s is not set", key)
 		}
 		b.WriteString(v)

@@ -200,6 +200,17 @@ func TestDevNeedsNoSecrets(t *testing.T) {
 	}
 }
 
+// TestVariableNearby names the variable that the project has under almost that
+// name.
+func TestVariableNearby(t *testing.T) {
+	dir := project(t, map[string]string{".env": "SHIELD_CLUSTER_TOKEN=0123456789abcdef\n",
+		"shield.yaml": "cluster: { node_id: x, listen: 127.0.0.1:0, auth: { type: token, token: \"${SHIELD_CLUSTER_TOKN}\" } }\n"})
+	want := []string{"shield.yaml:1:73: cluster.auth.token: the environment variable SHIELD_CLUSTER_TOKN is not set, but SHIELD_CLUSTER_TOKEN is (set it, or write a default: ${NAME:default})"}
+	if diff := cmp.Diff(want, lines(t, Options{Dir: dir})); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestForNode(t *testing.T) {
 	dir := project(t, designFiles())
 	cfg := mustLoad(t, Options{Dir: dir, Dev: true})

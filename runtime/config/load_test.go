@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -156,6 +157,11 @@ func TestProblems(t *testing.T) {
 			want: []string{`shield.yaml:1:1: clusterr: unknown key (did you mean "cluster"?)`}},
 		{name: "unknown nested key", yaml: "cluster:\n  heartbeat_intervall_ms: 5\n",
 			want: []string{`shield.yaml:2:3: cluster.heartbeat_intervall_ms: unknown key (did you mean "heartbeat_interval_ms"?)`}},
+		{name: "unknown key that nothing is near to", yaml: "services:\n  - { name: auth, script: a.lua }\ngateways:\n  - { name: main, auth: auth, network: { tcp: \"127.0.0.1:1\", qqq: 1 } }\n",
+			rpc:  "routes: [{ id: 16, name: x, dir: s2c }]",
+			want: []string{"shield.yaml:4:62: gateways[0].network.qqq: unknown key (known: " + strings.Join(keysOf(reflect.TypeFor[Network]()), ", ") + ")"}},
+		{name: "a script that nothing is near to", yaml: "services:\n  - { name: host, script: qq.lua }\n",
+			want: []string{"shield.yaml:2:27: services[0].script: there is no file qq.lua"}},
 		{name: "wrong types", yaml: "app: 5\nlog: { level: [a], format: 7 }\nservices: x\ndev: { nodes: three }\nlua: { sandbox: { allow_os: maybe } }\n",
 			want: []string{
 				"shield.yaml:1:6: app: want a mapping, have the number 5",

@@ -238,13 +238,17 @@ func nearFile(path string) string {
 	if err != nil {
 		return ""
 	}
-	var names []string
+	// Stems are compared: what files end with is alike in all of them, and says
+	// nothing about which was meant.
+	ext := filepath.Ext(path)
+	stems, names := []string{}, map[string]string{}
 	for _, e := range entries {
-		if !e.IsDir() {
-			names = append(names, e.Name())
+		if stem := strings.TrimSuffix(e.Name(), filepath.Ext(e.Name())); !e.IsDir() && (names[stem] == "" || filepath.Ext(e.Name()) == ext) {
+			stems = append(stems, stem)
+			names[stem] = e.Name()
 		}
 	}
-	return shield.Nearest(filepath.Base(path), names)
+	return names[shield.Nearest(strings.TrimSuffix(filepath.Base(path), ext), stems)]
 }
 
 func checkAddress(_ *validator, s string) (string, string) {

@@ -155,7 +155,10 @@ func millis(ms int64) time.Duration {
 }
 
 func (s *Server) reload(ctx context.Context, r ReloadRequest) (ReloadResult, string, error) {
-	about := fmt.Sprint(r.Names)
+	about := "all"
+	if len(r.Names) > 0 {
+		about = fmt.Sprint(r.Names)
+	}
 	switch {
 	case r.Restart && r.Undo:
 		return ReloadResult{}, about, shield.Errorf(shield.DecodeError, "reload: restart and undo exclude each other")

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -419,8 +420,9 @@ func (m *model) setFilter(text string) {
 }
 
 func (m *model) paste(s string) tea.Cmd {
-	if len(s) > maxInput {
-		s = s[:maxInput]
+	if utf8.RuneCountInString(s) > maxInput && m.mode != browsing {
+		m.say(theme.Warn, "the paste was cut at "+strconv.Itoa(maxInput)+" characters"+map[bool]string{true: "; .load FILE runs a file"}[m.mode == inserting])
+		s = string([]rune(s[:min(len(s), maxInput*utf8.UTFMax)])[:maxInput])
 	}
 	switch m.mode {
 	case filtering:
@@ -430,7 +432,8 @@ func (m *model) paste(s string) tea.Cmd {
 		m.command.insert(s)
 		m.suggest()
 	case inserting:
-		m.repl.line.insert(s)
+		m.repl.hints, m.repl.up = nil, 0
+		m.repl.line.insert(oneLine(s))
 	}
 	return nil
 }

@@ -167,6 +167,15 @@ func (m *model) moveREPL(a keys.Action) bool {
 	return true
 }
 
+// lineEnd stands for the end of a line in Lua that was pasted: it is typed as one
+// line and runs as it was.
+const lineEnd = "\u2424"
+
+func oneLine(s string) string {
+	s = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(s)
+	return strings.ReplaceAll(strings.Trim(s, "\n"), "\n", lineEnd)
+}
+
 // ownDots are the commands that are about the console and not about a service.
 var ownDots = []string{".attach", ".clear", ".detach"}
 
@@ -177,7 +186,7 @@ func (m *model) enterLua() tea.Cmd {
 		m.say(theme.Warn, "the line before has not been answered yet; ctrl-c gives it up")
 		return nil
 	}
-	src := r.line.done()
+	src := strings.ReplaceAll(r.line.done(), lineEnd, "\n")
 	word, rest, _ := strings.Cut(src, " ")
 	switch {
 	case src == "":

@@ -135,6 +135,24 @@ func TestREPL(t *testing.T) {
 	}
 }
 
+// Lua of several lines is pasted into one and runs as it was.
+func TestPasteOfLua(t *testing.T) {
+	talk := &fakeTalk{}
+	in(t, 80, 24, talking(talk), func(t *testing.T, c *console) {
+		c.run("4 G k a")
+		c.send(tea.PasteMsg{Content: "\r\n-- what\r\nlocal x = 1\rreturn x\n"}).wants("-- what␤local x = 1␤return x")
+		c.run("enter")
+		c.wants("> -- what", " local x = 1", " return x")
+		c.send(tea.PasteMsg{Content: strings.Repeat("漢\n", maxInput)}).wants("the paste was cut at 4096 characters; .load FILE runs a file")
+		if n := len([]rune(c.m.repl.line.text())); n < maxInput-1 || n > maxInput {
+			t.Errorf("the line took %d characters", n)
+		}
+	})
+	if want := []string{"-- what\nlocal x = 1\nreturn x"}; !slices.Equal(talk.said, want) {
+		t.Errorf("the service heard %q, want %q", talk.said, want)
+	}
+}
+
 func TestREPLCompletes(t *testing.T) {
 	talk := &fakeTalk{words: []string{"shield", "sword", "members"}}
 	in(t, 80, 24, talking(talk), func(t *testing.T, c *console) {

@@ -143,7 +143,7 @@ func (s *Session) Drop() {
 func (s *Session) Line(ctx context.Context, line string, show func(Answer)) error {
 	if s.Open() == "" {
 		switch text := strings.TrimSpace(line); {
-		case text == "" || strings.HasPrefix(text, "--") && !strings.HasPrefix(text, "--["):
+		case text == "" || strings.HasPrefix(text, "--") && !strings.HasPrefix(text, "--[") && !strings.Contains(text, "\n"):
 			return nil
 		case strings.HasPrefix(text, "."):
 			return s.dot(ctx, text, show)

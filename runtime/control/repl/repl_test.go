@@ -149,7 +149,7 @@ func TestAttach(t *testing.T) {
 }
 
 func TestLines(t *testing.T) {
-	c, _ := serve(t, map[string]string{"#M": "7", "f(\n1)": "9", "boom": "!boom"})
+	c, _ := serve(t, map[string]string{"#M": "7", "-- a remark\n#M": "8", "f(\n1)": "9", "boom": "!boom"})
 	dir := t.TempDir()
 	for name, lua := range map[string]string{"good.lua": "#M", "half.lua": "f("} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(lua), 0o600); err != nil {
@@ -158,7 +158,7 @@ func TestLines(t *testing.T) {
 	}
 	s := attach(t, c, repl.Config{Dir: dir})
 	tests := []struct{ line, want string }{
-		{"", ""}, {"-- a remark", ""}, {"#M", "7\n"}, {"x = 1", ""},
+		{"", ""}, {"-- a remark", ""}, {"-- a remark\n#M", "8\n"}, {"#M", "7\n"}, {"x = 1", ""},
 		{"boom", "error: boom\nhint: it is nil\ntrace: stack traceback:\n\troom.lua:3\n\trepl:1\n"},
 		{"f(", ""}, {"1)", "9\n"},
 		{".state", "M.gold = 3  -- field\nseats = {\n  1 }  -- local\n"},
@@ -169,7 +169,7 @@ func TestLines(t *testing.T) {
 		{".stack", "\n2 times doze in shield.sleep\nroom.lua:4\n"},
 		{".load good.lua", "7\n"},
 		{".load half.lua", "error: half.lua ends too early: '=' expected near <eof>\n"},
-		{".save lines.txt", "# 5 lines are in lines.txt\n"},
+		{".save lines.txt", "# 6 lines are in lines.txt\n"},
 		{".save lines.txt", "error: lines.txt exists already; choose another name\n"},
 		{".watch", "error: use it as: .watch EXPR\n"},
 		{".watch f(", "error: f(: it is not complete\n"},
@@ -183,7 +183,7 @@ func TestLines(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", tt.line, diff)
 		}
 	}
-	if b, err := os.ReadFile(filepath.Join(dir, "lines.txt")); err != nil || string(b) != "#M\nx = 1\nboom\nf(\n1)\n" {
+	if b, err := os.ReadFile(filepath.Join(dir, "lines.txt")); err != nil || string(b) != "-- a remark\n#M\n#M\nx = 1\nboom\nf(\n1)\n" {
 		t.Errorf("saved %q, %v", b, err)
 	}
 	if s.Line(t.Context(), ".load nowhere.lua", func(a repl.Answer) {

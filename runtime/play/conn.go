@@ -152,7 +152,6 @@ func dial(ctx context.Context, cfg Config) (conn net.Conn, local string, err err
 	if err != nil {
 		return nil, "", err
 	}
-	ws.SetReadLimit(int64(max(cfg.Format.MaxFrameSize, 1<<20)))
 	return websocket.NetConn(context.Background(), ws, websocket.MessageBinary), local, nil
 }
 
@@ -162,17 +161,17 @@ func ParseAddress(s string) (*url.URL, error) {
 		return &url.URL{Scheme: "tcp", Host: net.JoinHostPort(host, port)}, nil
 	}
 	u, err := url.Parse(s)
-	if err == nil && u.Port() != "" {
+	if err == nil && u.Hostname() != "" {
 		switch u.Scheme {
 		case "tcp", "tls":
-			if u.Path == "" || u.Path == "/" {
+			if u.Port() != "" && (u.Path == "" || u.Path == "/") {
 				return u, nil
 			}
-		case "ws", "wss":
+		case "ws", "wss": // these have ports of their own, 80 and 443
 			return u, nil
 		}
 	}
-	return nil, fmt.Errorf("address %q: want HOST:PORT, tcp://HOST:PORT, tls://HOST:PORT, ws://HOST:PORT/PATH or wss://HOST:PORT/PATH", s)
+	return nil, fmt.Errorf("address %q: want HOST:PORT, tcp://HOST:PORT, tls://HOST:PORT, ws://HOST[:PORT]/PATH or wss://HOST[:PORT]/PATH", s)
 }
 
 // Send sends one frame. body is JSON, or empty for no body.

@@ -3,7 +3,7 @@
 // from lines of text, a crowd of them from the same lines.
 //
 // It knows the wire and the routes, never a gateway or a node: what it can do,
-// a client in any language can. A Conn holds one goroutine, and one more on TCP
-// that keeps it alive; Close ends them. Recv may be called from one goroutine,
+// a client in any language can. A Conn holds a goroutine that reads and one that
+// keeps it alive; Close ends them. Recv may be called from one goroutine,
 // Send from any.
 package play

@@ -340,7 +340,8 @@ func TestACrowdThatCanNotConnectFails(t *testing.T) {
 func TestParseAddress(t *testing.T) {
 	for _, tt := range []struct{ in, want string }{
 		{"127.0.0.1:7001", "tcp://127.0.0.1:7001"}, {"[::1]:7001", "tcp://[::1]:7001"}, {"tcp://h:1", "tcp://h:1"}, {"tls://h:1", "tls://h:1"},
-		{"ws://h:1/a", "ws://h:1/a"}, {"wss://h:1", "wss://h:1"}, {"h", ""}, {"tcp://h", ""}, {"tcp://h:1/x", ""}, {"http://h:1", ""}, {"", ""}, {"h:", ""},
+		{"ws://h:1/a", "ws://h:1/a"}, {"wss://h:1", "wss://h:1"}, {"wss://h/play", "wss://h/play"}, {"ws://[::1]", "ws://[::1]"},
+		{"ws:///play", ""}, {"wss://", ""}, {"ws://:7001", ""}, {"tls://h/", ""}, {"h", ""}, {"tcp://h", ""}, {"tcp://h:1/x", ""}, {"http://h:1", ""}, {"", ""}, {"h:", ""},
 	} {
 		u, err := ParseAddress(tt.in)
 		if got := fmt.Sprint(u); (err == nil) != (tt.want != "") || err == nil && got != tt.want {

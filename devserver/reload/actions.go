@@ -52,7 +52,10 @@ func (rl *Reloader) Undo(ctx context.Context, names ...shield.Name) []Result {
 	})
 	rl.last = nil
 	sortResults(results)
-	rl.tell(results, time.Since(began))
+	took := time.Since(began)
+	for _, outcome := range []string{Undone, Failed} { // a service that could not go back is another story
+		rl.tell(slices.DeleteFunc(slices.Clone(results), func(r Result) bool { return r.Outcome != outcome }), took)
+	}
 	return results
 }
 

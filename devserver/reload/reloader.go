@@ -204,6 +204,8 @@ type change struct {
 	paths []string
 	runs  map[string]string
 	bad   *Problem
+	// missing: a module that runs was deleted some time ago.
+	missing bool
 }
 
 func (c *change) result(outcome string, err error) Result {
@@ -223,7 +225,7 @@ func (rl *Reloader) bring(ctx context.Context, removed map[string]bool, want fun
 		rl.warm(t.node, l.Paths)
 		err := rl.within(ctx, func(ctx context.Context) error {
 			return t.ask(ctx, func(w *service.Swapping) error {
-				c.paths, c.runs, c.bad = t.differs(w, saved{rl}, removed)
+				c.differs(w, saved{rl}, removed)
 				return nil
 			})
 		})
@@ -235,15 +237,18 @@ func (rl *Reloader) bring(ctx context.Context, removed map[string]bool, want fun
 			results = append(results, c.result(Failed, err))
 		case len(c.paths) > 0:
 			changes = append(changes, c)
+		case c.missing && rl.bad[k]:
+			// Its deletion was refused, and the file is still gone: what runs is the
+			// last that worked, also for those that start.
 		default:
 			if rl.bad[k] {
 				restored = append(restored, c.result(Unchanged, nil))
 			}
 			rl.fresh(k)
 			rl.release(l.Paths)
-			if all {
-				results = append(results, c.result(Unchanged, nil))
-			}
+		}
+		if err == nil && len(c.paths) == 0 && all {
+			results = append(results, c.result(Unchanged, nil))
 		}
 	})
 	rl.tellRestored(restored)

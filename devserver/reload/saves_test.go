@@ -113,6 +113,33 @@ func TestDeletedFiles(t *testing.T) {
 	}
 }
 
+// A file that is still gone is not restored by a save of another.
+func TestADeletedFileIsMissedUntilItIsThereAgain(t *testing.T) {
+	b := newBed(t, map[string]string{
+		"services/svc.lua": "local u = require('lib.u')\nlocal M = {}\nfunction M.v(ctx) return u.v() end\nreturn M\n",
+		"lib/u.lua":        "return { v = function() return 1 end }\n",
+	})
+	var out strings.Builder
+	b.rl.cfg.Log = slog.New(slog.NewTextHandler(&out, nil))
+	b.save(map[string]string{"lib/u.lua": ""})
+	b.save(map[string]string{"lib/other.lua": "return {}\n"})
+	if strings.Contains(out.String(), "restored") {
+		t.Errorf("the log says that the files hold what runs:\n%s", &out)
+	}
+	if src, err := b.rl.ReadFile("lib/u.lua"); err != nil || !strings.Contains(string(src), "return 1") {
+		t.Errorf("a service that starts now gets %q, %v; want what worked", src, err)
+	}
+	b.save(map[string]string{"lib/u.lua": "return { v = function() return 1 end }\n"})
+	if !strings.Contains(out.String(), "restored") {
+		t.Errorf("the log does not say that the file is there again:\n%s", &out)
+	}
+	b.save(map[string]string{"lib/u.lua": ""})
+	b.save(map[string]string{"lib/u.lua": "return { v = function() return 2 end }\n"})
+	if got := b.call("v"); got != "[2]" {
+		t.Errorf("v = %s (%s)", got, b.story())
+	}
+}
+
 func TestSavingTwiceWhileAHandlerRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(t, script("local M = {}\nlocal n = 0\nfunction M.slow(ctx) shield.sleep(150) n = n + 1 return 'v0', n end\nreturn M\n"))
@@ -195,6 +222,22 @@ func TestProblemsAreExplained(t *testing.T) {
 				t.Errorf("%v is no script_load_failed", rs[0].Err)
 			}
 		})
+	}
+}
+
+func TestTheLogTellsOfEveryUndo(t *testing.T) {
+	src := "local M = {}\nfunction M.v(ctx) return 1 end\nreturn M\n"
+	b := newBed(t, map[string]string{"services/a.lua": src, "services/svc.lua": src})
+	b.save(script(strings.ReplaceAll(src, "1", "2")))
+	var out strings.Builder
+	b.rl.cfg.Log = slog.New(slog.NewTextHandler(&out, nil))
+	if rs := b.rl.Undo(context.Background(), "a", "svc"); len(rs) != 2*nodes || b.call("v") != "[1]" {
+		t.Fatalf("undo = %+v, v = %s", rs, b.call("v"))
+	}
+	for _, want := range []string{"svc.lua undone: svc gen 2 -> 3", "nothing to undo"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the log lacks %q:\n%s", want, &out)
+		}
 	}
 }
 

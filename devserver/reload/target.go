@@ -207,12 +207,12 @@ func libraries(vm, live *luavm.VM, world *luavm.World) map[lua.LValue]lua.LValue
 	return own
 }
 
-// differs reports which of the service's files have other code in files, the
+// differs notes which of the service's files have other code in files, the
 // sources that run instead, and the first that can't become code. removed are
 // files that were just deleted.
-func (t *target) differs(w *service.Swapping, files luavm.Files, removed map[string]bool) (changed []string, runs map[string]string, bad *Problem) {
-	world := t.node.Runtime.World()
-	runs = map[string]string{}
+func (c *change) differs(w *service.Swapping, files luavm.Files, removed map[string]bool) {
+	world := c.t.node.Runtime.World()
+	c.runs = map[string]string{}
 	for i, m := range w.VM().Modules() {
 		src, err := files.ReadFile(m.Path)
 		var code *luavm.Code
@@ -223,18 +223,18 @@ func (t *target) differs(w *service.Swapping, files luavm.Files, removed map[str
 		case err == nil && code.Hash == m.Code.Hash:
 			continue
 		case errors.Is(err, fs.ErrNotExist) && i > 0 && !removed[m.Path]:
+			c.missing = true
 			continue // nothing to load: what the service has of it stays
 		case errors.Is(err, fs.ErrNotExist) && i > 0:
 			err = nil // the script may have stopped to require it
 		case errors.Is(err, fs.ErrNotExist):
 			err = &luavm.ScriptError{File: m.Path, Message: "the file is gone; the service goes on with the code it has"}
 		}
-		changed, runs[m.Path] = append(changed, m.Path), m.Code.Source
-		if err != nil && bad == nil {
-			bad = problem(m.Path, files, err)
+		c.paths, c.runs[m.Path] = append(c.paths, m.Path), m.Code.Source
+		if err != nil && c.bad == nil {
+			c.bad = problem(m.Path, files, err)
 		}
 	}
-	return changed, runs, bad
 }
 
 // check finds out whether a swap would be refused.

@@ -20,7 +20,9 @@ func eventOff(L *lua.LState) int {
 	case *lua.LNilType:
 		removed = of(L).Unlisten(name, 0, nil)
 	case lua.LNumber:
-		removed = of(L).Unlisten(name, uint64(max(v, 1)), nil)
+		if v >= 1 { // and a number
+			removed = of(L).Unlisten(name, uint64(v), nil)
+		}
 	case *lua.LFunction:
 		removed = of(L).Unlisten(name, 0, v)
 	default:

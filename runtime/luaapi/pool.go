@@ -39,13 +39,13 @@ const stale = 200 * time.Millisecond
 // policy chooses one of members, which is not empty. key is the first argument
 // of the message, for those that look at it.
 type policy interface {
-	choose(members []member, key string) int
+	choose(members []member, key lua.LValue) int
 }
 
 // roundRobin takes one after the other.
 type roundRobin struct{ next int }
 
-func (r *roundRobin) choose(members []member, _ string) int {
+func (r *roundRobin) choose(members []member, _ lua.LValue) int {
 	r.next = (r.next + 1) % len(members)
 	return r.next
 }
@@ -54,7 +54,7 @@ func (r *roundRobin) choose(members []member, _ string) int {
 // one after the other.
 type leastPending struct{ after int }
 
-func (l *leastPending) choose(members []member, _ string) int {
+func (l *leastPending) choose(members []member, _ lua.LValue) int {
 	best := -1
 	for i := range members {
 		at := (l.after + 1 + i) % len(members)
@@ -71,8 +71,11 @@ func (l *leastPending) choose(members []member, _ string) int {
 // moves its own keys only.
 type consistentHash struct{}
 
-func (consistentHash) choose(members []member, key string) int {
-	best, top := 0, uint64(0)
+func (consistentHash) choose(members []member, v lua.LValue) int {
+	best, top, key := 0, uint64(0), ""
+	if v != lua.LNil {
+		key = v.String()
+	}
 	for i := range members {
 		if s := score(key, members[i].key); i == 0 || s > top {
 			best, top = i, s
@@ -95,7 +98,7 @@ func score(key, member string) uint64 {
 // weighted takes each in proportion to its weight, spread evenly.
 type weighted struct{}
 
-func (weighted) choose(members []member, _ string) int {
+func (weighted) choose(members []member, _ lua.LValue) int {
 	best, sum := 0, 0.0
 	for i := range members {
 		members[i].credit += members[i].weight
@@ -214,11 +217,7 @@ func (p *pool) pick(L *lua.LState, keyAt int) (*member, *shield.Error) {
 	if len(p.members) == 0 {
 		return nil, shield.Errorf(shield.PoolEmpty, "no published service matches %q, here or on a node that is online", p.pattern)
 	}
-	key := ""
-	if keyAt <= L.GetTop() {
-		key = L.Get(keyAt).String()
-	}
-	return &p.members[p.policy.choose(p.members, key)], nil
+	return &p.members[p.policy.choose(p.members, L.Get(keyAt))], nil
 }
 
 // poolPick takes the key for consistent_hash as its argument.

@@ -165,9 +165,11 @@ func fromMap(v reflect.Value, depth int) (lua.LValue, *refusal) {
 // sortedKeys makes the order in which pairs walks the table the same each time.
 func sortedKeys(v reflect.Value) []reflect.Value {
 	keys := v.MapKeys()
-	sort.Slice(keys, func(i, j int) bool {
-		return fmt.Sprint(keys[i].Interface()) < fmt.Sprint(keys[j].Interface())
-	})
+	text := func(k reflect.Value) string { return fmt.Sprint(k.Interface()) }
+	if v.Type().Key().Kind() == reflect.String {
+		text = reflect.Value.String
+	}
+	sort.Slice(keys, func(i, j int) bool { return text(keys[i]) < text(keys[j]) })
 	return keys
 }
 

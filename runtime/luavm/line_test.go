@@ -133,6 +133,32 @@ func TestWeighFindsTheHeaviest(t *testing.T) {
 	}
 }
 
+// TestWeighLeavesOutHandles lists no table that only a handle or a client ref
+// holds, though its bytes count: it would stand under the path of the table that
+// has the handle as a key.
+func TestWeighLeavesOutHandles(t *testing.T) {
+	b := oneBox(t, VMConfig{})
+	L := lua.NewState()
+	defer L.Close()
+	meta := L.NewTable()
+	meta.RawSetString("__index", L.NewTable())
+	b.do(`members = {} members[...] = {score = 1}`, &lua.LUserData{Metatable: meta})
+	_, tables := b.vm.Weigh(10)
+	var paths []string
+	for _, w := range tables {
+		paths = append(paths, w.Path)
+	}
+	for _, p := range paths {
+		if p == "_G.members" || p == "_G.members[userdata]" || p == "_G" || !strings.HasPrefix(p, "_G.members") {
+			continue
+		}
+		t.Errorf("%s is listed among %v", p, paths)
+	}
+	if n := strings.Count(strings.Join(paths, " ")+" ", "_G.members "); n != 1 {
+		t.Errorf("members is listed %d times: %v", n, paths)
+	}
+}
+
 func FuzzCompileLine(f *testing.F) {
 	for _, s := range []string{"1 + 1", "local a = {b = 1}", "f(", "[[", "-- x", "a.b[1]:c()", "x = = 1", "=", "local function f() end"} {
 		f.Add(s)

@@ -28,10 +28,11 @@ type queued struct {
 }
 
 type weighed struct {
-	from  int // index of the node it was found through; -1 = none
-	name  string
-	bytes int64
-	table *lua.LTable
+	behind bool // found through a userdata: how handles and client refs are built is not the script\'s
+	from   int  // index of the node it was found through; -1 = none
+	name   string
+	bytes  int64
+	table  *lua.LTable
 }
 
 // Weigh measures the VM and lists its n heaviest tables. It needs the baton and
@@ -102,7 +103,7 @@ func (g *weighing) root(name string, visit func(func(lua.LValue))) {
 
 func (g *weighing) add(v lua.LValue, from int, name string) {
 	t, _ := v.(*lua.LTable)
-	g.nodes = append(g.nodes, weighed{from: from, name: name, table: t})
+	g.nodes = append(g.nodes, weighed{from: from, name: name, table: t, behind: from >= 0 && g.nodes[from].behind})
 	g.objects = append(g.objects, queued{v, len(g.nodes) - 1})
 }
 
@@ -117,6 +118,9 @@ func (g *weighing) walk() {
 		g.nodes[o.node].bytes += g.w.bytes - before
 		if len(g.w.todo) == 0 {
 			continue
+		}
+		if _, ok := o.v.(*lua.LUserData); ok {
+			g.nodes[o.node].behind = true
 		}
 		names := g.names(o.v)
 		for _, v := range g.w.todo {
@@ -174,7 +178,7 @@ func (g *weighing) heaviest(n int) []Weight {
 	}
 	order := make([]int, 0, len(g.nodes))
 	for i, node := range g.nodes {
-		if node.table != nil && !g.w.vm.world.Shared(node.table) {
+		if node.table != nil && !node.behind && !g.w.vm.world.Shared(node.table) {
 			order = append(order, i)
 		}
 	}

@@ -102,9 +102,6 @@ func build(c Config) (*Gateway, error) {
 // ID names the gateway.
 func (g *Gateway) ID() shield.GatewayID { return g.id }
 
-// Profile is what every client's ref carries: "protocol/provider".
-func (g *Gateway) Profile() string { return g.profile }
-
 // now is the time since the gateway was made: monotonic and cheap to keep.
 func (g *Gateway) now() time.Duration { return time.Since(g.begun) }
 

@@ -43,7 +43,7 @@ func (m *model) staleText(p *pen) string {
 	if m.link == attaching {
 		return "not attached yet: " + m.why
 	}
-	return "STALE " + span(p.now.Sub(m.since)) + "  " + m.why + "; attaching again"
+	return "STALE " + span(p.now.Sub(m.since)) + ", attaching again: " + m.why
 }
 
 func (m *model) counts() (shown, total int) {

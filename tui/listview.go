@@ -47,7 +47,7 @@ func (l *list[T]) view(p *pen, focus bool) []string {
 		out = append(out, l.rowLine(p, placed, line, focus && l.top+i == l.cur, l.top+i == l.cur))
 	}
 	if len(cells) == 0 && l.h > 1 {
-		out = append(out, l.empty(p))
+		out = append(out, l.empty(p)...)
 	}
 	for len(out) < l.h {
 		out = append(out, grid.Blank(l.w))
@@ -58,13 +58,17 @@ func (l *list[T]) view(p *pen, focus bool) []string {
 // marker is the room for the cursor before the first column.
 const marker = 2
 
-func (l *list[T]) empty(p *pen) string {
-	switch {
-	case len(l.order) == 0:
-		return p.text(l.w, theme.Dim, "  none yet"+l.why)
-	default:
-		return p.text(l.w, theme.Dim, "  none of "+whole(len(l.order))+" match; esc clears the filter")
+// empty says why there are no rows, and what would bring some.
+func (l *list[T]) empty(p *pen) []string {
+	why := "none yet" + l.why
+	if len(l.order) > 0 {
+		why = "none of " + whole(len(l.order)) + " match; esc clears the filter"
 	}
+	var out []string
+	for _, part := range grid.Wrap(why, max(l.w-2*marker, 1)) {
+		out = append(out, p.line(l.w).Gap(marker).Put(p.on(theme.Dim), part).String())
+	}
+	return out
 }
 
 func (l *list[T]) header(p *pen, placed []grid.Placed) string {

@@ -126,7 +126,7 @@ func TestStaleResyncAndBack(t *testing.T) {
 		c.wants("LIVE")
 		c.send(lostMsg{errors.New("shield dev stopped\nmore")})
 		time.Sleep(4 * time.Second)
-		c.send(tickMsg{}).wants("STALE 4s", "shield dev stopped; attaching again", "node-1") // the last screen stays
+		c.send(tickMsg{}).wants("STALE 4s", "attaching again: shield dev stopped", "node-1") // the last screen stays
 		c.events(snap(1)).wants("LIVE", "attached again after 4s")
 		c.send(resyncMsg{errGap}).wants("RESYNC")
 		c.events(snap(9)).wants("RESYNC")

@@ -324,7 +324,7 @@ func (r *replPane) lastLine(m *model, p *pen, w int) string {
 	case r.target != "" && r.talk == nil:
 		return line.Put(p.on(theme.Dim), "attaching to "+m.clean(r.target)+" ...").String()
 	case r.run != nil:
-		return line.Put(p.on(theme.Accent), prompt).Put(p.on(theme.Dim), "running; ctrl-c gives it up").String()
+		return line.Put(p.on(theme.Dim), "running; ctrl-c gives it up").String()
 	}
 	line.Put(p.on(theme.Accent), prompt)
 	r.line.draw(p, line, theme.Text, m.mode == inserting)

@@ -40,8 +40,11 @@ func TestIdleHour(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		before, real := heap(), realTime()
 		time.Sleep(time.Hour)
-		after := heap()
-		t.Logf("heap %d KiB, an hour later %d KiB; the hour took %v of CPU", before>>10, after>>10, realTime()-real)
+		after, used := heap(), realTime()-real
+		t.Logf("heap %d KiB, an hour later %d KiB; the hour took %v of CPU", before>>10, after>>10, used)
+		if used > time.Hour/100 {
+			t.Errorf("three idle nodes take %v of CPU an hour, want under 1 %% of a core", used)
+		}
 		if after > before+512<<10 {
 			t.Errorf("an idle hour grew the heap from %d to %d bytes", before, after)
 		}

@@ -67,6 +67,9 @@ func simName(i int) shield.Name { return shield.Name(fmt.Sprintf("s%d", i)) }
 
 func (n *simNode) onEvent(e cluster.Event) {
 	n.s.note("%s: %s %s > %s: %s", n.id, e.Node, e.From, e.To, e.Reason)
+	if e.Reason == "" || e.From == e.To {
+		n.s.breaks("%s: an event without a reason or a change: %+v", n.id, e)
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.offline, e.Node)

@@ -12,8 +12,7 @@ import (
 )
 
 func newNodes(io *IO) *cobra.Command {
-	var from string
-	view := shield.NodeID("")
+	var view shield.NodeID
 	l := look[shield.NodeRow]{
 		topic:   control.TopicNodes,
 		columns: nodeColumns,
@@ -26,19 +25,15 @@ func newNodes(io *IO) *cobra.Command {
 		delta: func(d *control.Delta) []shield.NodeRow { return d.Nodes },
 	}
 	cmd := &cobra.Command{
-		Use:     "nodes",
-		Short:   "the nodes of the cluster and their states",
-		GroupID: groupLook,
-		Example: "  shield nodes\n  shield nodes --from node-2 --json\n  shield nodes --watch",
-		Args:    args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, a []string) error {
-			view = shield.NodeID(from)
-			return l.run(io)(cmd, a)
-		},
+		Use:               "nodes",
+		Short:             "the nodes of the cluster and their states",
+		GroupID:           groupLook,
+		Example:           "  shield nodes\n  shield nodes --from node-2 --json\n  shield nodes --watch",
+		Args:              args(cobra.NoArgs),
+		RunE:              l.run(io),
 		ValidArgsFunction: complete(io),
 	}
-	cmd.Flags().StringVar(&from, "from", "", "as this node sees them (default: the first)")
-	mustComplete(cmd, "from", complete(io, nodeWords))
+	fromFlag(io, cmd, &view, "as this node sees them")
 	return l.flags(cmd)
 }
 
@@ -74,6 +69,12 @@ var nodeColumns = []Column[shield.NodeRow]{
 		}
 		return r.Reason
 	}},
+}
+
+// fromFlag lets a verb show what one node sees.
+func fromFlag(io *IO, cmd *cobra.Command, view *shield.NodeID, usage string) {
+	cmd.Flags().StringVar((*string)(view), "from", "", usage+" (default: the first)")
+	mustComplete(cmd, "from", complete(io, nodeWords))
 }
 
 // mustComplete offers words for a flag that exists.

@@ -11,8 +11,7 @@ import (
 )
 
 func newRoutes(io *IO) *cobra.Command {
-	var from string
-	view := shield.NodeID("")
+	var view shield.NodeID
 	l := look[shield.RouteRow]{
 		topic: control.TopicRoutes,
 		columns: []Column[shield.RouteRow]{
@@ -30,18 +29,14 @@ func newRoutes(io *IO) *cobra.Command {
 		delta: func(d *control.Delta) []shield.RouteRow { return d.Routes },
 	}
 	cmd := &cobra.Command{
-		Use:     "routes",
-		Short:   "which node publishes which name",
-		GroupID: groupLook,
-		Example: "  shield routes\n  shield routes --from node-2 --json\n  shield routes --watch",
-		Args:    args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, a []string) error {
-			view = shield.NodeID(from)
-			return l.run(io)(cmd, a)
-		},
+		Use:               "routes",
+		Short:             "which node publishes which name",
+		GroupID:           groupLook,
+		Example:           "  shield routes\n  shield routes --from node-2 --json\n  shield routes --watch",
+		Args:              args(cobra.NoArgs),
+		RunE:              l.run(io),
 		ValidArgsFunction: complete(io),
 	}
-	cmd.Flags().StringVar(&from, "from", "", "as this node knows them (default: the first)")
-	mustComplete(cmd, "from", complete(io, nodeWords))
+	fromFlag(io, cmd, &view, "as this node knows them")
 	return l.flags(cmd)
 }

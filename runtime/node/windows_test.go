@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"shield/runtime/shield"
@@ -113,14 +112,7 @@ return M
 // inGame runs a test in a game of three nodes, in virtual time.
 func inGame(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
-	c := loadFiles(t, game, 3)
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorldOf(t, c, game, 1)
-		w.names = 3
-		defer w.stop()
-		w.start(3)
-		test(t, w)
-	})
+	onNodes(t, game, 3, 3, test)
 }
 
 // wantHeard waits until a service has heard what it should, in order.

@@ -166,6 +166,21 @@ return M`,
 	n.stop()
 }
 
+// A line with a budget below max_handler_ms wedges its service as a handler does.
+func TestALineThatHangsWedges(t *testing.T) {
+	release := make(chan struct{})
+	n := start(t, scripts{"s.lua": `local M = {} function M.ping() return "pong" end return M`}, func(c *service.Config) {
+		c.API.Shield["hang"] = func(*lua.LState) int { <-release; return 0 }
+		c.Lua.StuckAfter, c.Lua.Tick = 30*time.Millisecond, 5*time.Millisecond
+	})
+	_, _, err := n.Eval(t.Context(), service.EvalRequest{Target: service.Target{Name: "s"}, Source: "shield.hang()", Budget: 30 * time.Millisecond, Timeout: 3 * time.Second})
+	if shield.CodeOf(err) != shield.HandlerTimeout || n.Counters().Wedged != 1 {
+		t.Errorf("a line that hangs = %v with %d wedged services, want handler_timeout and one", err, n.Counters().Wedged)
+	}
+	close(release)
+	n.stop()
+}
+
 func TestCoroutineLimitOfScripts(t *testing.T) {
 	n := newNode(t, scripts{"s.lua": `
 local M = {}

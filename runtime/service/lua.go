@@ -490,7 +490,7 @@ func (r *Runtime) onStuck(vm *luavm.VM, e *luavm.RunError) {
 		return
 	}
 	// A turn that has just begun is another one: the stuck one ended after all.
-	if t := s.turn.Load(); t != nil && s.now()-t.begun >= int64(s.lim.MaxHandler) {
+	if t := s.turn.Load(); t != nil && s.now()-t.begun >= int64(r.cfg.Lua.StuckAfter) {
 		s.wedge(t, &shield.Error{Code: e.Kind.Code(), Message: e.Message, Detail: e.Traceback})
 	}
 }

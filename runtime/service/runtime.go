@@ -107,7 +107,10 @@ func New(cfg Config) (*Runtime, error) {
 	if cfg.Seed != 0 {
 		r.traces.Store(uint64(cfg.Seed))
 	}
-	lc := cfg.Lua
+	if r.cfg.Lua.StuckAfter <= 0 {
+		r.cfg.Lua.StuckAfter = 2 * time.Second
+	}
+	lc := r.cfg.Lua
 	lc.Shield, lc.Pure, lc.MakeErr = cfg.API.Shield, cfg.API.Pure, r.limitMet
 	lc.OnStuck = r.onStuck
 	if lc.Log == nil {

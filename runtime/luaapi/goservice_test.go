@@ -99,6 +99,22 @@ return M`}, nil)
 	}
 }
 
+// What a Go service returns for a send goes nowhere, least of all into the answer
+// of the next call that its goroutine serves.
+func TestResultsOfASendGoNowhere(t *testing.T) {
+	c := &counter{exited: make(chan string, 1)}
+	n := newNode(t, scripts{"a.lua": `
+local M = {}
+function M.echo(ctx, v) return v end
+function M.tell() shield.send("counter", "inc") shield.send("counter", "inc") end
+return M`}, nil)
+	n.start(service.Spec{Name: "counter", Go: func() service.GoService { return c }, Instances: 1}, service.Spec{Name: "a", Script: "a.lua", Instances: 1})
+	for range 20 {
+		n.want(`[]`, "a", "tell")
+		n.want(`["mine"]`, "a", "echo", "mine")
+	}
+}
+
 func TestSwap(t *testing.T) { synctest.Test(t, testSwap) }
 
 func testSwap(t *testing.T) {

@@ -173,10 +173,11 @@ func (b *goBody) handle(k *worker, t *Turn, m *message) (err *shield.Error) {
 		if herr != nil {
 			return shield.AsError(herr, shield.HandlerError)
 		}
-		if t.answers {
-			if serr := b.s.checkSize(&out); serr != nil {
-				return shield.AsError(serr, shield.MessageTooLarge)
-			}
+		if !t.answers {
+			return nil // k.out must stay empty for the next turn
+		}
+		if serr := b.s.checkSize(&out); serr != nil {
+			return shield.AsError(serr, shield.MessageTooLarge)
 		}
 		k.out = out
 	case kindClient, kindNotice:

@@ -152,6 +152,22 @@ func (b *bed) save(files map[string]string) []Result {
 	return b.results
 }
 
+// reloads is save for what must go live on every node.
+func (b *bed) reloads(files map[string]string) []Result {
+	b.t.Helper()
+	rs := b.save(files)
+	live := 0
+	for _, r := range rs {
+		if r.Outcome == Reloaded {
+			live++
+		}
+	}
+	if len(rs) == 0 || live != len(rs) || live%nodes != 0 {
+		b.t.Fatalf("not live on every node: %s", b.story())
+	}
+	return rs
+}
+
 // TestCases runs every case of testdata/reload: those that were handed over and
 // our own. Time is virtual but for runaways: what ends them looks at a clock that
 // would stand still.
@@ -255,11 +271,13 @@ func (b *bed) step(ar *txtar.Archive, n int, line string) {
 		b.warns(n, line, strings.TrimPrefix(line, "warns "))
 	case "generation":
 		for _, node := range b.nodes {
+			got := "no service"
 			for _, r := range node.Runtime.Services() {
 				if string(r.Name) == words[1] {
-					b.same(n, line, fmt.Sprint(r.Generation), want)
+					got = fmt.Sprint(r.Generation)
 				}
 			}
+			b.same(n, line, got, want)
 		}
 	case "expect":
 		b.expect(n, line, words[2], strings.Join(words[3:], " "))
@@ -289,6 +307,9 @@ func (b *bed) story() string {
 
 func (b *bed) warns(n int, line, text string) {
 	b.t.Helper()
+	if len(b.results) == 0 {
+		b.t.Fatalf("steps:%d: %s: nothing was reloaded", n, line)
+	}
 	for _, r := range b.results {
 		all := strings.Join(r.Warnings, "\n")
 		if text == "nothing" && all != "" || text != "nothing" && !strings.Contains(all, text) {

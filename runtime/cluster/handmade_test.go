@@ -6,6 +6,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -142,6 +143,141 @@ func TestHandmadeAcceptor(t *testing.T) {
 		}
 		b.wantStates(time.Second, "later online")
 	})
+}
+
+// Who does not know the token gets in by neither end, whatever it claims.
+func TestHandmadeWithoutTheToken(t *testing.T) {
+	type parts struct{ exporter, hello, ack, fin []byte }
+	for _, tt := range []struct {
+		name  string
+		prove func(w *world, p parts) []byte
+	}{
+		{"nothing", func(*world, parts) []byte { return make([]byte, 32) }},
+		{"another token", func(w *world, p parts) []byte {
+			w.token = "another"
+			return w.proof("shield-cluster/2 hello_fin", p.exporter, p.hello, p.ack, p.fin)
+		}},
+		{"no token", func(w *world, p parts) []byte {
+			w.token = ""
+			return w.proof("shield-cluster/2 hello_fin", p.exporter, p.hello, p.ack, p.fin)
+		}},
+		{"the proof of the other end", func(_ *world, p parts) []byte { return p.ack[len(p.ack)-32:] }},
+		{"that of another connection", func(w *world, p parts) []byte {
+			return w.proof("shield-cluster/2 hello_fin", make([]byte, 32), p.hello, p.ack, p.fin)
+		}},
+		{"that of another hello", func(w *world, p parts) []byte {
+			return w.proof("shield-cluster/2 hello_fin", p.exporter, p.hello[1:], p.ack, p.fin)
+		}},
+		{"that of another challenge", func(w *world, p parts) []byte {
+			return w.proof("shield-cluster/2 hello_fin", p.exporter, p.hello, p.ack[1:], p.fin)
+		}},
+		{"that of another verdict", func(w *world, p parts) []byte {
+			return w.proof("shield-cluster/2 hello_fin", p.exporter, p.hello, p.ack, []byte{1})
+		}},
+		{"that of another message", func(w *world, p parts) []byte {
+			return w.proof("shield-cluster/2 hello_ack", p.exporter, p.hello, p.ack, p.fin)
+		}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, 1)
+			defer w.close()
+			a := w.start("a", 1)
+			s := w.stranger(66, "evil")
+			l := s.dial(t, a.addr)
+			p := parts{exporter: exporterOf(t, l), hello: words{}.u16(2).identity("evil", s.addr, 1), fin: []byte{0}}
+			say(t, l, cluster.Control, 1, p.hello)
+			p.ack = hear(t, l, cluster.Control, 2)
+			say(t, l, cluster.Control, 3, append([]byte{0}, tt.prove(w, p)...))
+			cutOff(t, l, time.Second)
+			time.Sleep(time.Second)
+			if len(a.events()) != 0 || a.c.Drops()["refused_auth"] != 1 || !a.log.has("refusal=auth") {
+				t.Errorf("%s: events %q, drops %v\n%s", tt.name, a.events(), a.c.Drops(), a.log)
+			}
+		})
+	}
+	for _, tt := range []struct {
+		name   string
+		proofs int
+	}{{"no proof", 0}, {"a wrong one", 1}, {"two wrong ones", 2}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, 1)
+			defer w.close()
+			s := w.stranger(66, "evil")
+			b := w.make("b", 2, 66)
+			b.cfg.Settle = -1
+			if err := b.start(); err != nil {
+				t.Fatal(err)
+			}
+			l, err := s.tr.Accept(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			hear(t, l, cluster.Control, 1)
+			ack := words{}.u16(2).identity("evil", s.addr, 0).u8(0).u8(byte(tt.proofs))
+			say(t, l, cluster.Control, 2, append(ack, make([]byte, 32*tt.proofs)...))
+			if fin := hear(t, l, cluster.Control, 3); fin[0] != 3 {
+				t.Errorf("%s: the verdict is %d, want auth", tt.name, fin[0])
+			}
+			time.Sleep(2 * time.Second)
+			if len(b.events()) != 0 || b.c.Drops()["refused_auth"] != 1 || !b.log.has("refusal=auth") {
+				t.Errorf("%s: events %q, drops %v\n%s", tt.name, b.events(), b.c.Drops(), b.log)
+			}
+		})
+	}
+}
+
+// A node ends when it is told that its id is another's, but only by who has the
+// token.
+func TestHandmadeDuplicate(t *testing.T) {
+	for _, knows := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, 1)
+			defer w.close()
+			s := w.stranger(66, "other")
+			prove := func(parts ...[]byte) []byte {
+				if knows {
+					return w.proof("shield-cluster/2 hello_fin", parts...)
+				}
+				return make([]byte, 32)
+			}
+			wantEnd := func(n *testNode) {
+				t.Helper()
+				time.Sleep(2 * time.Second)
+				var dup *cluster.DuplicateError
+				if errors.As(n.c.Err(), &dup) != knows {
+					t.Errorf("told by one who has the token: %v; %s ended with %v", knows, n.id, n.c.Err())
+				}
+			}
+
+			// Its own id dials, from an earlier start.
+			a := w.start("a", 1)
+			l := s.dial(t, a.addr)
+			exporter, hello := exporterOf(t, l), words{}.u16(2).identity("a", s.addr, 1)
+			say(t, l, cluster.Control, 1, hello)
+			ack := hear(t, l, cluster.Control, 2)
+			say(t, l, cluster.Control, 3, append([]byte{0}, prove(exporter, hello, ack, []byte{0})...))
+			wantEnd(a)
+
+			// Who is dialled says that a live node has it.
+			b := w.make("b", 2, 66)
+			b.cfg.Settle = -1
+			if err := b.start(); err != nil {
+				t.Fatal(err)
+			}
+			l, err := s.tr.Accept(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			exporter, hello = exporterOf(t, l), hear(t, l, cluster.Control, 1)
+			signed := words{}.u16(2).identity("other", s.addr, 1).u8(5).text("held").text("10.0.0.9:9000").u32(17).u64(1 << 62).u8(1)
+			proof := make([]byte, 32)
+			if knows {
+				proof = w.proof("shield-cluster/2 hello_ack", exporter, hello, signed)
+			}
+			say(t, l, cluster.Control, 2, append(append(words{}, signed...).u8(1), proof...))
+			wantEnd(b)
+		})
+	}
 }
 
 // What a dialling node refuses, and what it makes of nonsense.

@@ -285,8 +285,6 @@ func (c *Cluster) adopt(a adoption) (ok bool, why string) {
 	p := c.makePeer(id)
 	m.epoch, m.address, m.linked = cn.id.Epoch, cn.id.Address, true
 	cn.peer = p
-	p.leaving.Store(false)
-	p.draining.Store(false)
 	p.mu.Lock()
 	p.conn, p.epoch, p.names = cn, cn.id.Epoch, names{}
 	p.mu.Unlock()

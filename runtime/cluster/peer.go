@@ -20,9 +20,6 @@ type peer struct {
 	epoch  shield.NodeEpoch
 	conn   *conn // nil without a link; a peer that is offline by time-out keeps it
 	names  names
-
-	leaving  atomic.Bool // it said goodbye on the control stream
-	draining atomic.Bool
 }
 
 // conn is a link whose peer's identity was adopted.
@@ -37,6 +34,9 @@ type conn struct {
 
 	inbox   inbox
 	strings wire.Interner // of the data stream's reader
+
+	leaving  atomic.Bool // it said goodbye on the control stream
+	draining atomic.Bool // its last heartbeat said so
 
 	// Times since the cluster's beginning, in nanoseconds.
 	heard  atomic.Int64 // when anything last came on the control stream

@@ -31,7 +31,7 @@ func (p *peer) reachable() *shield.Error {
 		return shield.Errorf(shield.NodeRemoved, "%s was removed: %s", p.id, p.reason)
 	case p.state != shield.Online || p.conn == nil:
 		return shield.Errorf(shield.NodeOffline, "%s is %s: %s", p.id, p.state, p.reason)
-	case p.leaving.Load():
+	case p.conn.leaving.Load():
 		return shield.Errorf(shield.NodeOffline, "%s is leaving", p.id)
 	}
 	return nil
@@ -84,7 +84,8 @@ func (c *Cluster) Resolve(node shield.NodeID, name shield.Name) (shield.Handle, 
 	return shield.Handle{Node: node, Epoch: p.epoch, ID: id}, nil
 }
 
-// noName is the error for a name that p does not publish. The caller holds p.mu.
+// noName is the error for a name that p, which is reachable, does not publish. The
+// caller holds p.mu.
 func (p *peer) noName(name shield.Name) *shield.Error {
 	published := make([]string, 0, len(p.names.byName))
 	for n := range p.names.byName {
@@ -94,7 +95,7 @@ func (p *peer) noName(name shield.Name) *shield.Error {
 	switch near := shield.Nearest(string(name), published); {
 	case near != "":
 		return shield.Errorf(shield.ServiceNotFound, "%s publishes no %q; did you mean %s:%s?", p.id, name, p.id, near)
-	case len(published) == 0 && p.draining.Load():
+	case len(published) == 0 && p.conn.draining.Load():
 		return shield.Errorf(shield.ServiceNotFound, "%s is draining and publishes nothing any more", p.id)
 	case len(published) == 0:
 		return shield.Errorf(shield.ServiceNotFound, "%s publishes no %q, nor anything else", p.id, name)

@@ -57,7 +57,6 @@ func (c *Cluster) peerRow(v *view) shield.NodeRow {
 	if p == nil {
 		return row
 	}
-	row.Intent = intent(p.draining.Load())
 	p.mu.RLock()
 	cn := p.conn
 	row.RoutesVersion = p.names.version
@@ -65,6 +64,7 @@ func (c *Cluster) peerRow(v *view) shield.NodeRow {
 	if cn == nil {
 		return row
 	}
+	row.Intent = intent(cn.draining.Load())
 	if gw := cn.gateways.Load(); gw != nil {
 		row.Gateways = nonNil(*gw)
 	}
@@ -133,7 +133,7 @@ func (c *Cluster) Published(match func(shield.Name) bool) []shield.Published {
 	var rows []shield.Published
 	for id, p := range *c.peers.Load() {
 		p.mu.RLock()
-		if p.reachable() == nil && !p.draining.Load() {
+		if p.reachable() == nil && !p.conn.draining.Load() {
 			for name, service := range p.names.byName {
 				if match(name) {
 					rows = append(rows, shield.Published{Node: id, Name: name, Handle: shield.Handle{Node: id, Epoch: p.epoch, ID: service}})

@@ -55,5 +55,9 @@ func TestCountersAndRows(t *testing.T) {
 			r.RTTMicros < 4000 || r.Address != b.addr || r.Epoch != b.c.Epoch() || r.Reason != "it dialled us" {
 			t.Errorf("the row of b: %+v", r)
 		}
+		b.stop()
+		if r := a.c.Nodes()[2]; r.State != shield.Offline || r.RoutesVersion != 0 || r.HeartbeatAge != nil || a.c.Counters().Connections != 0 {
+			t.Errorf("the row of b when it has left: %+v", r)
+		}
 	})
 }

@@ -55,7 +55,7 @@ func (cn *conn) onControl(kind wire.Kind, body []byte) error {
 	case wire.KindRoutes:
 		return cn.onRoutes(Control, body)
 	case wire.KindGoodbye:
-		cn.peer.leaving.Store(true)
+		cn.leaving.Store(true)
 		return nil
 	case wire.KindGoodbyeAck:
 		cn.goneOnce.Do(func() { close(cn.gone) })
@@ -90,7 +90,7 @@ func (cn *conn) onHeartbeat(h wire.Heartbeat) {
 	}
 	cn.beat.Store(&h)
 	cn.beatAt.Store(int64(c.now()))
-	p.draining.Store(h.Draining)
+	cn.draining.Store(h.Draining)
 	c.repair(cn, h.Held)
 	p.mu.RLock()
 	state := p.state

@@ -113,21 +113,9 @@ func (r *sessionRace) anyNode() shield.NodeID {
 }
 
 func (r *sessionRace) run() {
-	w, t := r.w, r.w.t
+	w := r.w
 	w.net.Faults(0.03*r.rng.Float64(), 0.03*r.rng.Float64(), time.Duration(r.rng.IntN(4000))*time.Microsecond)
-	r.p = w.connectTo("node-1")
-	home := r.anyNode()
-	r.p.send(1001, map[string]any{"name": r.name, "node": home})
-	w.eventually("the first bind is heard", func() bool {
-		ref, ok, err := w.refFrom(home, "racer", "last", r.name)
-		if ok {
-			r.refs = append(r.refs, ref)
-		}
-		return ok || err != nil
-	})
-	if len(r.refs) == 0 {
-		t.Fatalf("seed %d: no login", r.seed)
-	}
+	r.login()
 	var wg sync.WaitGroup
 	for range 8 + r.rng.IntN(12) {
 		act, pause := r.act(), time.Duration(r.rng.IntN(20_000))*time.Microsecond
@@ -141,6 +129,24 @@ func (r *sessionRace) run() {
 	w.net.Faults(0, 0, 0)
 	time.Sleep(2 * time.Second) // for what is lost to be sent again
 	r.check()
+}
+
+// login connects the client and binds its session to the racer of any node.
+func (r *sessionRace) login() {
+	w := r.w
+	r.p = w.connectTo("node-1")
+	home := r.anyNode()
+	r.p.send(1001, map[string]any{"name": r.name, "node": home})
+	w.eventually("the first bind is heard", func() bool {
+		ref, ok, err := w.refFrom(home, "racer", "last", r.name)
+		if ok {
+			r.refs = append(r.refs, ref)
+		}
+		return ok || err != nil
+	})
+	if len(r.refs) == 0 {
+		w.t.Fatalf("seed %d: no login", r.seed)
+	}
 }
 
 // act chooses what one of the racers does. Everything may lose.
@@ -189,15 +195,8 @@ func (r *sessionRace) check() {
 	bound, ends := map[string]string{}, []string{}
 	last := r.refs[0].Epoch
 	for _, node := range []string{"node-1", "node-2", "node-3"} {
-		text, err := w.call(shield.NodeID(node), "racer", "heard")
-		if err != nil {
-			t.Fatal(err)
-		}
-		var lists [][]heardEvent
-		if err := json.Unmarshal([]byte(text), &lists); err != nil {
-			t.Fatalf("%v: %s", err, text)
-		}
-		for i, e := range lists[0] {
+		heard := r.heardOn(node)
+		for i, e := range heard {
 			if e.Session != string(id) {
 				continue
 			}
@@ -209,7 +208,7 @@ func (r *sessionRace) check() {
 				bound[e.Ref] = node
 				last = max(last, epochOf(e.Ref))
 			case "hello":
-				if !slices.ContainsFunc(lists[0][:i], func(b heardEvent) bool { return b.What == "bound" && b.Ref == e.Ref }) {
+				if !slices.ContainsFunc(heard[:i], func(b heardEvent) bool { return b.What == "bound" && b.Ref == e.Ref }) {
 					t.Errorf("seed %d: %s got a frame of %s before it heard that it is bound", r.seed, node, e.Ref)
 				}
 			default:

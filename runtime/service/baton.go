@@ -88,9 +88,9 @@ func (s *Service) post(m *message) *shield.Error {
 		s.rt.count.mailboxFull.Add(1)
 		return shield.Errorf(shield.MailboxFull, "%s has %d messages waiting (limits.max_mailbox): slow the senders down", s.label(), s.lim.MaxMailbox)
 	}
-	// While many wait for a worker only those whom a handler waits for pass them:
-	// there are no more of these than handlers.
-	if s.idleLocked() && (m.wait != nil || !s.rt.workers.crowded.Load()) {
+	// While many services wait for a worker, a send lets its receiver line up too.
+	// What somebody waits for, a call or a client's frame, is not held up by that.
+	if s.idleLocked() && (m.kind != kindSend || !s.rt.workers.crowded.Load()) {
 		s.held = true
 		s.mu.Unlock()
 		s.rt.workers.run(s, m)

@@ -104,6 +104,35 @@ func TestBlockedServicesStallNobody(t *testing.T) {
 	free.Wait()
 }
 
+// In a crowd a send lines up, and a call does not wait for those in the line.
+func TestCallsPassTheLine(t *testing.T) {
+	ran := make(chan string, 2)
+	note := func(_ *GoContext, method string) error { ran <- method; return nil }
+	r := startGo(t, Config{}, goSpec("a", 1, note), goSpec("b", 1, note))
+	p := &r.workers
+	p.mu.Lock() // as if none of the idle were there, and the most that may be had not begun
+	idle := p.idle
+	p.idle, p.starting = nil, mostStarting
+	p.crowded.Store(true)
+	p.mu.Unlock()
+	a, _ := r.Lookup("a")
+	r.Deliver(&shield.Envelope{Target: a, Method: "send", Args: value.Bytes(new(value.Payload))}, nil)
+	if _, _, err := r.Call(context.Background(), CallRequest{Target: Target{Name: "b"}, Method: "call"}); err != nil {
+		t.Fatal(err)
+	}
+	if first := <-ran; first != "call" {
+		t.Errorf("the %s ran first", first)
+	}
+	p.begun() // one of the imagined workers begins, and starts another for the line
+	if second := <-ran; second != "send" {
+		t.Errorf("the %s ran then", second)
+	}
+	p.mu.Lock()
+	p.idle, p.starting = append(p.idle, idle...), 0
+	p.crowded.Store(false)
+	p.mu.Unlock()
+}
+
 func BenchmarkBroadcast(b *testing.B) {
 	const n = 20000
 	var all sync.WaitGroup

@@ -2,6 +2,8 @@ package devserver
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,36 +70,23 @@ func TestWhyRemembersHowTheCodeCameToBe(t *testing.T) {
 	wantWhy("node-1 restart room.lua; node-2 restart room.lua", "start room.lua; save room.lua; undo room.lua; restart room.lua")
 
 	write(t, dir, "room.lua", strings.Replace(roomLua, "return M", "return M +", 1))
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) { // the watcher looks at real files
-		if _, h := why(t, c); len(h) == 5 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the broken save was not noted")
-		}
-	}
+	eventually(t, "the broken save is noted", func() bool {
+		_, h := why(t, c)
+		return len(h) == 5
+	})
 	wantWhy("node-1 restart room.lua; node-2 restart room.lua", "start room.lua; save room.lua; undo room.lua; restart room.lua; save room.lua failed")
 }
 
 // waitCode waits until every node runs that generation.
 func waitCode(t *testing.T, c *client.Client, generation int) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) { // the watcher looks at real files
+	eventually(t, fmt.Sprintf("generation %d of room on every node", generation), func() bool {
 		rows, err := c.Why(context.Background(), "room")
 		if err != nil {
 			t.Fatal(err)
 		}
-		done := len(rows) > 0
-		for _, r := range rows {
-			done = done && r.Generation == generation
-		}
-		if done {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("generation %d did not come: %+v", generation, rows)
-		}
-	}
+		return len(rows) > 0 && !slices.ContainsFunc(rows, func(r control.WhyRow) bool { return r.Generation != generation })
+	})
 }
 
 func TestASessionOutlivesAReload(t *testing.T) {

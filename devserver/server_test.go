@@ -135,6 +135,7 @@ func dumpOnFail(t *testing.T, s *Server) {
 	})
 }
 
+// eventually waits for what real files, sockets and processes bring about.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 )
 
@@ -61,10 +63,12 @@ func (c Crowd) Run(ctx context.Context) Result {
 // own fault before one that many share.
 func (r Result) Worst() error {
 	var worst error
-	for _, err := range r.Failed {
-		if worst == nil || errors.Is(err, ErrLine) {
-			worst = err
+	for _, n := range slices.Sorted(maps.Keys(r.Failed)) {
+		err := r.Failed[n]
+		if errors.Is(err, ErrLine) {
+			return err
 		}
+		worst = cmp.Or(worst, err)
 	}
 	return worst
 }

@@ -196,6 +196,29 @@ func TestScripts(t *testing.T) {
 	}
 }
 
+// Lines from editors and tables have tabs where people type blanks.
+func TestTabsSeparateWords(t *testing.T) {
+	told, err := play(t, config(listen(t, echo)), "auth.login\t{\"a\":1}\nexpect\tauth.login_ok\t{\"a\":1}\nsend\tauth.login \t 7\nexpect auth.login_ok 7\nquit", nil)
+	if diff := cmp.Diff([]string{`push auth.login_ok {"a":1}`, "push auth.login_ok 7"}, told); diff != "" || err != nil {
+		t.Errorf("told (-want +got):\n%s%v", diff, err)
+	}
+}
+
+func TestTheWorstOfACrowdIsTheSameEachTime(t *testing.T) {
+	r := Result{Failed: map[int]error{}}
+	for n := 1; n <= 20; n++ {
+		r.Failed[n] = fmt.Errorf("client %d", n)
+	}
+	if got := r.Worst(); got.Error() != "client 1" {
+		t.Errorf("Worst() = %v, want the first", got)
+	}
+	r.Failed[9] = fmt.Errorf("%w: nine", ErrLine)
+	r.Failed[12] = fmt.Errorf("%w: twelve", ErrLine)
+	if got := r.Worst(); !strings.HasSuffix(got.Error(), "nine") {
+		t.Errorf("Worst() = %v, want the first bad line", got)
+	}
+}
+
 func TestAPersonMayMistype(t *testing.T) {
 	s := listen(t, echo)
 	told, err := play(t, config(s), "auth.logn\nsleep x\nhelp\nroutes\nauth.login 1\nexpect auth.login_ok\nplayer.move\nexpect-close", func(s *Script) { s.Lively = true })

@@ -168,8 +168,7 @@ func (s *Script) took(p Push, ok bool) {
 // do runs one line.
 func (s *Script) do(ctx context.Context, line string) error {
 	line = strings.TrimSpace(strings.ReplaceAll(line, "{n}", fmt.Sprint(max(s.Number, 1))))
-	word, rest, _ := strings.Cut(line, " ")
-	rest = strings.TrimSpace(rest)
+	word, rest := cutWord(line)
 	switch word {
 	case "", "#":
 		return nil
@@ -200,7 +199,7 @@ func (s *Script) do(ctx context.Context, line string) error {
 	case "quit":
 		return errQuit
 	case "send":
-		word, rest, _ = strings.Cut(rest, " ")
+		word, rest = cutWord(rest)
 	}
 	if strings.HasPrefix(word, "#") {
 		return nil
@@ -218,6 +217,14 @@ func (s *Script) do(ctx context.Context, line string) error {
 		return s.drainToEnd(ctx, lost)
 	}
 	return err
+}
+
+// cutWord takes the first word off a line.
+func cutWord(line string) (word, rest string) {
+	if i := strings.IndexAny(line, " \t"); i >= 0 {
+		return line[:i], strings.TrimSpace(line[i:])
+	}
+	return line, ""
 }
 
 // drainToEnd reads what a server that closed had still sent.
@@ -263,9 +270,9 @@ func (s *Script) expectTime() time.Duration {
 
 // expect takes pushes in the order they came until one fits.
 func (s *Script) expect(ctx context.Context, rest string) error {
-	name, text, _ := strings.Cut(rest, " ")
+	name, text := cutWord(rest)
 	var want any
-	if text = strings.TrimSpace(text); text != "" {
+	if text != "" {
 		if err := json.Unmarshal([]byte(text), &want); err != nil {
 			return fmt.Errorf("%w: expect %s: the body %s is no JSON", ErrLine, name, quoted([]byte(text)))
 		}

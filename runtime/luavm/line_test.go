@@ -83,6 +83,20 @@ func TestRunningTellsItsStack(t *testing.T) {
 		}
 		break
 	}
+	answers := make(chan string, 3) // each of several who ask at once gets one
+	for range cap(answers) {
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			defer cancel()
+			stack, _ := b.vm.Running(ctx)
+			answers <- stack
+		}()
+	}
+	for range cap(answers) {
+		if stack := <-answers; !strings.Contains(stack, "in function 'inner'") {
+			t.Errorf("one of several got %q", stack)
+		}
+	}
 	if err := <-done; err == nil || err.Kind != KindTimeout {
 		t.Errorf("after it was asked it did not go on to its limit: %v", err)
 	}

@@ -5,7 +5,11 @@ import (
 )
 
 // peek is one question for where a turn is. The stack that runs answers it.
-type peek struct{ answer chan string }
+type peek struct {
+	clock  uint64 // of the stretch that was asked
+	answer chan string
+	next   *peek // asked before
+}
 
 // Running describes the Lua frames of the turn that runs in the VM right now,
 // innermost first. It is for whoever can't have the baton because that turn
@@ -17,9 +21,16 @@ func (vm *VM) Running(ctx context.Context) (stack string, ok bool) {
 	if t == nil {
 		return "", false
 	}
-	p := &peek{answer: make(chan string, 1)}
-	t.show.Store(p)
-	defer t.show.CompareAndSwap(p, nil)
+	p := &peek{clock: clock, answer: make(chan string, 1)}
+	for {
+		old := t.show.Load()
+		if p.next = old; old != nil && old.clock != clock {
+			p.next = nil // asked of a stretch that is over
+		}
+		if t.show.CompareAndSwap(old, p) {
+			break
+		}
+	}
 	t.ask(clock, askStack)
 	select {
 	case stack = <-p.answer:
@@ -40,9 +51,11 @@ func (w *World) running(vm *VM) (t *turn, clock uint64) {
 	return nil, 0
 }
 
-// shown answers who asked for the stack.
+// shown answers all who asked for the stack.
 func (t *turn) shown(th *thread) {
-	if p := t.show.Swap(nil); p != nil {
-		p.answer <- th.traceback(0)
+	for p := t.show.Swap(nil); p != nil; p = p.next {
+		if p.clock == t.clock.Load() {
+			p.answer <- th.traceback(0)
+		}
 	}
 }

@@ -45,7 +45,6 @@ const lingerTicks = 100
 
 func (w *World) startWatcher() {
 	w.watch.rouse, w.watch.quit = make(chan struct{}, 1), make(chan struct{})
-	w.watch.heap = []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	w.watch.readLive()
 	w.wg.Go(w.runWatcher)
 }
@@ -138,13 +137,27 @@ func (w *World) anyRunning() bool {
 // look visits every hand once and reports whether any is at work.
 func (w *World) look(now time.Time) (busy bool) {
 	w.reap()
-	heap := uint64(0)
-	type stuck struct {
-		vm  *VM
-		err *RunError
+	busy, told := w.lookAtTurns(now)
+	for _, s := range told {
+		if w.cfg.OnStuck != nil {
+			w.cfg.OnStuck(s.vm, s.err)
+		}
 	}
-	var told []stuck
+	return busy
+}
+
+// stuckTurn is one that has ignored its abort.
+type stuckTurn struct {
+	vm  *VM
+	err *RunError
+}
+
+// lookAtTurns touches nothing but atomics and the list of hands, so that a world
+// in a synctest bubble can have it called from outside. See Config.Watch.
+func (w *World) lookAtTurns(now time.Time) (busy bool, stuck []stuckTurn) {
+	heap := uint64(0)
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, h := range w.hands {
 		t := &h.turn
 		clock := t.clock.Load()
@@ -166,17 +179,11 @@ func (w *World) look(now time.Time) (busy bool) {
 		}
 		if ran := t.watch(vm, now, heap); !t.seen.aborted.IsZero() && !t.seen.stuck && now.Sub(t.seen.aborted) >= w.cfg.StuckAfter {
 			t.seen.stuck = true
-			told = append(told, stuck{vm, &RunError{Kind: KindTimeout, Message: fmt.Sprintf(
+			stuck = append(stuck, stuckTurn{vm, &RunError{Kind: KindTimeout, Message: fmt.Sprintf(
 				"handler ran %v without suspending and did not stop when it was aborted: a Go function does not return", ran.Round(time.Millisecond))}})
 		}
 	}
-	w.mu.Unlock()
-	for _, s := range told {
-		if w.cfg.OnStuck != nil {
-			w.cfg.OnStuck(s.vm, s.err)
-		}
-	}
-	return busy
+	return busy, stuck
 }
 
 // watch decides about one stretch that was running at the last tick too.

@@ -25,7 +25,7 @@ type libraries struct {
 	meta       map[string]*lua.LTable      // of the own tables, by library
 	global     *lua.LTable                 // metatable of each _G
 	standIn    map[*lua.LTable]*lua.LTable // metatable of an own table -> what it stands for
-	locked     map[*lua.LTable]*lua.LTable // metatable of a read-only table -> what it shows; nil = has a resolver
+	locked     map[*lua.LTable]*lua.LTable // metatable of a read-only table -> what it shows, without what a resolver adds
 	inert      *lua.LTable                 // shield in a scratch VM
 	next       *lua.LFunction
 	ipairsNext *lua.LFunction

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime/metrics"
 	"sync"
 	"time"
 
@@ -126,12 +127,13 @@ func NewWorld(cfg Config) (*World, error) {
 		return nil, err
 	}
 	w := &World{cfg: cfg, live: map[*worker]bool{}}
+	w.watch.heap = []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	var err error
 	if w.libs, err = newLibraries(w); err != nil {
 		return nil, err
 	}
 	if cfg.Watch != nil {
-		cfg.Watch(w.lookFromOutside)
+		cfg.Watch(func(now time.Time) { w.lookAtTurns(now) })
 		return w, nil
 	}
 	w.startWatcher()

@@ -82,6 +82,10 @@ func formatOne(L *lua.LState, out *strings.Builder, spec string, verb byte, arg 
 // formatInteger is C's, which Go's is not: there %x shows a sign and %.0d none, and
 // 0x counts as digits.
 func formatInteger(out *strings.Builder, spec string, verb byte, n int64) {
+	if spec == "" && verb == 'd' { // what most ask for
+		out.WriteString(strconv.FormatInt(n, 10))
+		return
+	}
 	u, prefix := uint64(n), ""
 	var digits string
 	switch verb {

@@ -98,7 +98,7 @@ func utf8Len(L *lua.LState) int {
 func utf8Offset(L *lua.LState) int {
 	s, n := L.CheckString(1), checkInt(L, 2)
 	start := 1
-	if n <= 0 {
+	if n < 0 {
 		start = len(s) + 1
 	}
 	i := optInt(L, 3, start)

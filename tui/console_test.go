@@ -142,7 +142,7 @@ func (c *console) follow(cmd tea.Cmd) {
 		for _, sub := range msg {
 			c.follow(sub)
 		}
-	case doneMsg, copiedMsg, savedMsg, keptMsg, historyMsg, methodsMsg, attachedMsg, answerMsg, overMsg, wordsMsg:
+	case doneMsg, copiedMsg, savedMsg, keptMsg, historyMsg, methodsMsg, attachedMsg, answerMsg, overMsg, wordsMsg, rememberedMsg:
 		_, next := c.m.Update(msg)
 		c.follow(next)
 	}

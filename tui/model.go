@@ -123,7 +123,7 @@ type model struct {
 type tickMsg struct{ at time.Time }
 
 func newModel(ctx context.Context, cfg Config) *model {
-	m := &model{cfg: cfg, ctx: ctx, st: newStore(), repl: newREPL(), typed: newInput(), command: newInput(), dark: true, view: keys.Nodes, dirty: true, quit: func() {}}
+	m := &model{cfg: cfg, ctx: ctx, st: newStore(), repl: newREPL(cfg.Past), typed: newInput(), command: newInput(), dark: true, view: keys.Nodes, dirty: true, quit: func() {}}
 	m.st.endpoint = cfg.Endpoint
 	m.themeName = cfg.Theme
 	if m.themeName == "" {
@@ -204,6 +204,10 @@ func (m *model) handle(msg tea.Msg) tea.Cmd {
 		m.saved(msg)
 	case keptMsg:
 		m.kept(msg)
+	case rememberedMsg:
+		if msg.err != nil {
+			m.say(theme.Warn, "the history is not kept: "+msg.err.Error())
+		}
 	case tickMsg:
 		m.tick(msg, now)
 	case crashMsg:

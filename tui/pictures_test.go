@@ -14,6 +14,8 @@ import (
 	uv "github.com/charmbracelet/ultraviolet"
 	"github.com/charmbracelet/x/vt"
 
+	"shield/runtime/control"
+	"shield/runtime/control/repl"
 	"shield/runtime/shield"
 	"shield/tui/keys"
 	"shield/tui/theme"
@@ -26,6 +28,7 @@ func TestPictures(t *testing.T) {
 		name, theme, keys string
 		w, h              int
 	}{
+		{"console-repl", "dark", "4 G k", 100, 26},
 		{"console-overview", "dark", "0", 140, 40},
 		{"console-sessions", "light", "3 j", 100, 26},
 		{"console-services", "dark", "4 G k", 100, 26},
@@ -33,7 +36,9 @@ func TestPictures(t *testing.T) {
 	for _, pic := range pictures {
 		t.Run(pic.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := newConsole(t, pic.w, pic.h, Config{Commander: &fakeCommander{}, Theme: pic.theme})
+				cfg := talking(shopkeeper)
+				cfg.Theme = pic.theme
+				c := newConsole(t, pic.w, pic.h, cfg)
 				c.events(snap(1))
 				for i := range 20 { // some life for the sparklines and rates
 					time.Sleep(500 * time.Millisecond)
@@ -46,6 +51,9 @@ func TestPictures(t *testing.T) {
 				s := arena().Sessions[1]
 				s.Epoch++
 				c.events(delta(99, Delta{Sessions: []shield.SessionRow{s}})).keys(pic.keys)
+				if pic.name == "console-repl" {
+					c.chat()
+				}
 				c.screen()
 				got := svg(c.m.View().Content, pic.w, pic.h, theme.Get(pic.theme, true))
 				path := filepath.Join("..", "docs", "pictures", pic.name+".svg")
@@ -67,6 +75,26 @@ func TestPictures(t *testing.T) {
 			})
 		})
 	}
+}
+
+// shopkeeper answers in the picture of the REPL, as a real service did.
+var shopkeeper = &fakeTalk{words: []string{"join", "leave", "move"}, says: map[string]repl.Answer{
+	"#members": says("2"),
+	"members":  says("{\n  ann = { x = 3, y = 1 },\n  lin = { x = 0, y = 0 },\n}"),
+	"M.jion()": {Blocks: []repl.Block{{Kind: repl.Failure, Text: "repl:1: attempt to call a nil value (field 'M.jion')"}, {Kind: repl.Hint, Text: "M.jion is nil (did you mean M.join?)"}}},
+	".timers": {Blocks: []repl.Block{{Table: repl.Timers([]control.TimerRow{{ID: 1, InMS: 12_400, EveryMS: 30_000, Function: "services/room.lua:41"},
+		{ID: 7, InMS: 800, Function: "services/room.lua:66"}})}}},
+	".calls": {Blocks: []repl.Block{{Table: repl.Handlers([]control.HandlerRow{{Method: "join", Count: 412, MeanMS: 0.21, MaxMS: 1.94}, {Method: "say", Count: 9120, Errors: 2, MeanMS: 0.08, MaxMS: 12.5}})}}},
+}}
+
+// chat types a while.
+func (c *console) chat() {
+	c.run("a")
+	for _, line := range []string{"#members", "members", "M.jion()", ".timers", ".calls"} {
+		c.enter(line)
+	}
+	c.keys("type:M.")
+	c.run("tab")
 }
 
 const (

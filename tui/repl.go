@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -33,7 +34,11 @@ type replPane struct {
 	up     int      // how many lines the reader scrolled up
 }
 
-func newREPL() *replPane { return &replPane{line: newInput()} }
+func newREPL(past []string) *replPane {
+	r := &replPane{line: newInput()}
+	r.line.past = slices.Clone(past[max(len(past)-maxPast, 0):])
+	return r
+}
 
 func (r *replPane) print(role theme.Role, lines ...string) {
 	for _, l := range lines {
@@ -213,7 +218,19 @@ func (m *model) enterLua() tea.Cmd {
 		m.tell(theme.Warn, why)
 		return nil
 	}
-	return m.talkLine(src)
+	return tea.Batch(m.talkLine(src), m.remember(src))
+}
+
+type rememberedMsg struct{ err error }
+
+// remember keeps a line for later; one of several lines has no place in a file of
+// lines.
+func (m *model) remember(src string) tea.Cmd {
+	keep := m.cfg.Remember
+	if keep == nil || strings.Contains(src, "\n") {
+		return nil
+	}
+	return safely(func() tea.Msg { return rememberedMsg{keep(src)} })
 }
 
 // answer prints what a line came to.

@@ -153,6 +153,29 @@ func TestPasteOfLua(t *testing.T) {
 	}
 }
 
+// What was typed into a REPL on another day is there, and what is typed is kept.
+func TestREPLRemembers(t *testing.T) {
+	var kept []string
+	cfg := talking(&fakeTalk{})
+	cfg.Past = append(slices.Repeat([]string{"old"}, 2*maxPast), "M.gold", ".state")
+	cfg.Remember = func(line string) error { kept = append(kept, line); return nil }
+	in(t, 80, 24, cfg, func(t *testing.T, c *console) {
+		c.run("4 G k a")
+		c.keys("up").wants("> .state").keys("up").wants("> M.gold")
+		c.run("enter")
+		c.keys("type:f").send(tea.PasteMsg{Content: "(1,\n2)"})
+		c.run("enter")
+	})
+	if !slices.Equal(kept, []string{"M.gold"}) {
+		t.Errorf("kept %q", kept)
+	}
+	cfg.Remember = func(string) error { return errors.New("the disk is full") }
+	in(t, 80, 24, cfg, func(t *testing.T, c *console) {
+		c.run("4 G k a 1 enter")
+		c.wants("the history is not kept: the disk is full")
+	})
+}
+
 func TestREPLCompletes(t *testing.T) {
 	talk := &fakeTalk{words: []string{"shield", "sword", "members"}}
 	in(t, 80, 24, talking(talk), func(t *testing.T, c *console) {

@@ -34,6 +34,11 @@ type Config struct {
 	// nil: there is no REPL.
 	Attach func(ctx context.Context, target string) (Talk, repl.Answer, error)
 
+	// Past are lines that were typed into REPLs before, the oldest first; Remember
+	// keeps one more. nil: they are forgotten.
+	Past     []string
+	Remember func(line string) error
+
 	Input   io.Reader // the terminal; nil: no input, as in tests
 	Output  io.Writer
 	Environ []string

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/charmbracelet/colorprofile"
@@ -133,6 +134,7 @@ func showConsole(ctx context.Context, io *IO, cfg tui.Config) error {
 		cfg.Clip = func(text string) error { return os.WriteFile(clip, []byte(text), 0o600) }
 	}
 	cfg.Prefs, cfg.Keep = consolePrefs()
+	cfg.Past, cfg.Remember = replPast()
 
 	err := tui.Run(ctx, cfg)
 	var crash *tui.Crash
@@ -212,6 +214,18 @@ func consolePrefs() (prefs tui.Prefs, keep func(tui.Prefs) error) {
 			return err
 		}
 		return os.WriteFile(name, append(b, '\n'), 0o600)
+	}
+}
+
+// replPast is the history of `shield repl`, which the console's REPL goes on with.
+func replPast() (past []string, remember func(string) error) {
+	h := openHistory("repl_history")
+	var mu sync.Mutex // the console keeps lines beside its screen
+	return h.lines, func(line string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		h.Add(line)
+		return h.err
 	}
 }
 

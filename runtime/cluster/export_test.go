@@ -3,6 +3,8 @@ package cluster
 import (
 	"fmt"
 	"time"
+
+	"shield/runtime/wire"
 )
 
 // SetCallIDBits makes call ids wrap early.
@@ -46,6 +48,17 @@ func (c *Cluster) LinkTo(id string) Link {
 	for _, cn := range c.conns() {
 		if string(cn.id.Node) == id {
 			return cn.link
+		}
+	}
+	return nil
+}
+
+// ControlOf handles a frame as the reader of the present link to a node does, for
+// tests in which that is late.
+func (c *Cluster) ControlOf(id string) func(wire.Kind, []byte) error {
+	for _, cn := range c.conns() {
+		if string(cn.id.Node) == id {
+			return cn.onControl
 		}
 	}
 	return nil

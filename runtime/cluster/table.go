@@ -35,7 +35,7 @@ func (c *Cluster) Publish(name shield.Name, id shield.ServiceID) {
 		return
 	}
 	if len(t.byName) >= wire.MaxRoutes {
-		c.log.Error("too many published names: this one stays unknown to other nodes", "name", string(name), "limit", wire.MaxRoutes)
+		c.civil.error(c.log, "names", "too many published names: this one stays unknown to other nodes", "name", string(name), "limit", wire.MaxRoutes)
 		return
 	}
 	t.byName[name] = id

@@ -28,18 +28,26 @@ func (t *table) init() {
 
 // Publish makes name known to every peer, at once.
 func (c *Cluster) Publish(name shield.Name, id shield.ServiceID) {
+	if !c.publish(name, id) {
+		c.civil.error(c.log, "names", "too many published names: this one stays unknown to other nodes", "name", string(name), "limit", wire.MaxRoutes)
+	}
+}
+
+// publish reports false when the table is full.
+func (c *Cluster) publish(name shield.Name, id shield.ServiceID) bool {
 	t := &c.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if old, ok := t.byName[name]; ok && old == id {
-		return
-	}
-	if len(t.byName) >= wire.MaxRoutes {
-		c.civil.error(c.log, "names", "too many published names: this one stays unknown to other nodes", "name", string(name), "limit", wire.MaxRoutes)
-		return
+	old, known := t.byName[name]
+	switch {
+	case known && old == id:
+		return true
+	case !known && len(t.byName) >= wire.MaxRoutes:
+		return false
 	}
 	t.byName[name] = id
 	c.tableChanged(wire.Route{Name: name, ID: id})
+	return true
 }
 
 // Withdraw takes name back, at once.

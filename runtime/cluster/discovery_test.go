@@ -138,6 +138,27 @@ func TestDiscoveredButSilent(t *testing.T) {
 	})
 }
 
+// Another process has registered under this node's id: that is for the handshake
+// to settle, not a peer.
+func TestOwnIDElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		defer w.close()
+		r := newRegistry()
+		a := w.make("a", 1)
+		a.cfg.Discovery, a.cfg.AnnounceEvery = r, time.Hour
+		if err := a.start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		r.mu.Lock()
+		r.nodes["a"] = registration{cluster.Candidate{Node: "a", Addr: addrOf(99)}, time.Now().Add(time.Hour)}
+		r.mu.Unlock()
+		time.Sleep(10 * time.Second)
+		a.wantStates(0)
+	})
+}
+
 // A node that vanishes from the backend is demoted once; its next heartbeat
 // takes it back.
 func TestVanishedIsSuspectOnce(t *testing.T) {

@@ -203,16 +203,7 @@ func TestHandmadeWithoutTheToken(t *testing.T) {
 			w := newWorld(t, 1)
 			defer w.close()
 			s := w.stranger(66, "evil")
-			b := w.make("b", 2, 66)
-			b.cfg.Settle = -1
-			if err := b.start(); err != nil {
-				t.Fatal(err)
-			}
-			l, err := s.tr.Accept(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			hear(t, l, cluster.Control, 1)
+			b, l, _ := s.dialledBy(t, "b")
 			ack := words{}.u16(2).identity("evil", s.addr, 0).u8(0).u8(byte(tt.proofs))
 			say(t, l, cluster.Control, 2, append(ack, make([]byte, 32*tt.proofs)...))
 			if fin := hear(t, l, cluster.Control, 3); fin[0] != 3 {
@@ -252,23 +243,15 @@ func TestHandmadeDuplicate(t *testing.T) {
 			// Its own id dials, from an earlier start.
 			a := w.start("a", 1)
 			l := s.dial(t, a.addr)
-			exporter, hello := exporterOf(t, l), words{}.u16(2).identity("a", s.addr, 1)
-			say(t, l, cluster.Control, 1, hello)
+			exporter, own := exporterOf(t, l), words{}.u16(2).identity("a", s.addr, 1)
+			say(t, l, cluster.Control, 1, own)
 			ack := hear(t, l, cluster.Control, 2)
-			say(t, l, cluster.Control, 3, append([]byte{0}, prove(exporter, hello, ack, []byte{0})...))
+			say(t, l, cluster.Control, 3, append([]byte{0}, prove(exporter, own, ack, []byte{0})...))
 			wantEnd(a)
 
 			// Who is dialled says that a live node has it.
-			b := w.make("b", 2, 66)
-			b.cfg.Settle = -1
-			if err := b.start(); err != nil {
-				t.Fatal(err)
-			}
-			l, err := s.tr.Accept(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			exporter, hello = exporterOf(t, l), hear(t, l, cluster.Control, 1)
+			b, l, hello := s.dialledBy(t, "b")
+			exporter = exporterOf(t, l)
 			signed := words{}.u16(2).identity("other", s.addr, 1).u8(5).text("held").text("10.0.0.9:9000").u32(17).u64(1 << 62).u8(1)
 			proof := make([]byte, 32)
 			if knows {

@@ -21,20 +21,24 @@ func facing(t *testing.T, node string, test func(w *world, n *testNode, s *stran
 		w.token = ""
 		defer w.close()
 		s := w.stranger(66, "peer")
-		n := w.make(node, 1, 66)
-		n.cfg.Settle = -1
-		if err := n.start(); err != nil {
-			t.Fatal(err)
-		}
-		l, err := s.tr.Accept(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if kind, _, err := l.Read(cluster.Control); err != nil || kind != wire.KindHello {
-			t.Fatalf("instead of hello: %v, %v", kind, err)
-		}
+		n, l, _ := s.dialledBy(t, node)
 		test(w, n, s, l)
 	})
+}
+
+// dialledBy starts a node that dials s, and gives their link after its hello.
+func (s *stranger) dialledBy(t *testing.T, node string) (n *testNode, l cluster.Link, hello []byte) {
+	t.Helper()
+	n = s.w.make(node, 2, 66)
+	n.cfg.Settle = -1
+	if err := n.start(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.tr.Accept(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n, l, hear(t, l, cluster.Control, byte(wire.KindHello))
 }
 
 // accept answers a hello and gives the verdict of hello_fin.

@@ -18,7 +18,8 @@ func newCheck(io *IO) *cobra.Command {
 		Long: `Reads shield.yaml, rpc.yaml and every script, and prints all problems at once as file:line:column,
 which editors can jump to. Scripts of services are loaded too, in a scratch machine where shield.*
 does nothing and no file is changed: what throws at the top level and handlers that rpc.yaml names
-in vain are found; handlers are not run. Without --config the project is checked as shield dev
+in vain are found; handlers are not run. Globals that are nil where a handler calls or indexes them, and
+fields of shield and the libraries that do not exist, are warnings: shield.clients, playres[1]. Without --config the project is checked as shield dev
 would run it, so secrets may be missing; with it, as shield run would.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error { return runCheck(io, overlay) },

@@ -44,6 +44,7 @@ func (r *Result) load(dir string, cfg *config.Config) (err error) {
 		defer cancel()
 		err = errors.Join(err, rt.Stop(ctx))
 	}()
+	r.globals(dir, cfg, rt.World())
 	for i := range cfg.Services {
 		s := &cfg.Services[i]
 		if r.about(s.Script) {

@@ -12,10 +12,11 @@ import (
 
 // The instructions that are looked at beside those of fresh.go.
 const (
-	opLT      = 27
-	opLE      = 28
-	opTest    = 29
-	opClosure = 39
+	opSetGlobal = 9
+	opLT        = 27
+	opLE        = 28
+	opTest      = 29
+	opClosure   = 39
 )
 
 // setsA marks the instructions that change register A and no other.
@@ -71,11 +72,11 @@ func originOf(p *lua.FunctionProto, pc, reg, depth int) origin {
 	case opGetGlobal:
 		return origin{"global", constantText(p, operandBx(inst))}
 	case opGetTable, opGetTableKS:
-		if key, ok := writtenKey(p, operandC(inst)); ok {
+		if key, ok := writtenKey(p, at, operandC(inst)); ok {
 			return origin{"field", pathText(originOf(p, at, operandB(inst), depth+1), key, depth)}
 		}
 	case opSelf:
-		if key, ok := writtenKey(p, operandC(inst)); ok && reg == operandA(inst) {
+		if key, ok := writtenKey(p, at, operandC(inst)); ok && reg == operandA(inst) {
 			return origin{"method", strings.Trim(key, ".")}
 		}
 	}
@@ -153,12 +154,31 @@ func constantText(p *lua.FunctionProto, i int) string {
 	return "?"
 }
 
-// writtenKey is the key of an operand, as it is written behind a table.
-func writtenKey(p *lua.FunctionProto, operand int) (text string, ok bool) {
-	if operand&bitRK == 0 || operand&^bitRK >= len(p.Constants) {
-		return "", false
+// constantAt is the constant that an operand of the instruction at pc is, also
+// where it was loaded into a register first, or nil.
+func constantAt(p *lua.FunctionProto, pc, operand int) lua.LValue {
+	if operand&bitRK == 0 {
+		if name, _, _ := localAt(p, pc, operand); name != "" {
+			return nil // a variable, whatever it was set to
+		}
+		at, known := lastSet(p, pc, operand)
+		if !known || at < 0 || p.Code[at]>>26 != opLoadK {
+			return nil
+		}
+		if i := operandBx(p.Code[at]); i < len(p.Constants) {
+			return p.Constants[i]
+		}
+		return nil
 	}
-	switch k := p.Constants[operand&^bitRK].(type) {
+	if i := operand &^ bitRK; i < len(p.Constants) {
+		return p.Constants[i]
+	}
+	return nil
+}
+
+// writtenKey is the key of an operand, as it is written behind a table.
+func writtenKey(p *lua.FunctionProto, pc, operand int) (text string, ok bool) {
+	switch k := constantAt(p, pc, operand).(type) {
 	case lua.LString:
 		if wordRE.MatchString(string(k)) {
 			return "." + clip(string(k), 60), true

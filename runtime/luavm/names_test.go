@@ -186,3 +186,12 @@ func TestTraceLeavesOutNameless(t *testing.T) {
 		t.Errorf("the traceback is\n%s", err.Traceback)
 	}
 }
+
+func TestMisspelt(t *testing.T) {
+	names := []string{"players", "pairs", "print", "type", "members"}
+	for name, want := range map[string]string{"playres": "players", "pirnt": "print", "player": "players", "nope": "", "pears": "pairs", "x": "", "": "", "membersss": ""} {
+		if got := Misspelt(name, names); got != want {
+			t.Errorf("Misspelt(%q) = %q, want %q", name, got, want)
+		}
+	}
+}

@@ -122,22 +122,25 @@ func (e *failed) named(operand int) string {
 	}
 	hint := ""
 	if o.kind == "global" && e.value(operand) == lua.LNil {
-		names := slices.DeleteFunc(e.inReach(), func(n string) bool { return len(n)-len(o.name) > 1 || len(o.name)-len(n) > 1 })
-		if near := shield.Nearest(o.name, names); near != "" {
+		if near := Misspelt(o.name, e.inReach()); near != "" {
 			hint = fmt.Sprintf(", did you mean '%s'?", near)
 		}
 	}
 	return " (" + o.String() + hint + ")"
 }
 
+// Misspelt gives the name that one without a meaning is probably a slip of, or
+// "". Names are short and many, so it wants to be surer than shield.Nearest.
+func Misspelt(name string, names []string) string {
+	names = slices.DeleteFunc(slices.Clone(names), func(n string) bool {
+		return n == "" || name == "" || n[0] != name[0] || len(n)-len(name) > 1 || len(name)-len(n) > 1
+	})
+	return shield.Nearest(name, names)
+}
+
 // inReach lists the names that the instruction could have used.
 func (e *failed) inReach() []string {
-	names := append([]string(nil), e.p.DbgUpvalues...)
-	for _, l := range e.p.DbgLocals {
-		if l.StartPc <= e.pc && e.pc < l.EndPc {
-			names = append(names, l.Name)
-		}
-	}
+	names := localsAt(e.p, e.pc)
 	vm := VMOf(e.L)
 	if vm == nil {
 		return names

@@ -4,12 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"shield/runtime/shield"
@@ -206,20 +202,6 @@ func TestDeadTargetClosesOnItsFirstFrame(t *testing.T) {
 	r.router.mu.Unlock()
 	b.send(rMove, "x")
 	b.wantClose("service_dead")
-	c := r.dial()
-	if _, err := r.Bind(r.enter(c), players, "bob"); !errors.Is(err, shield.ServiceDead) {
-		t.Errorf("a bind to a dead service = %v, want service_dead", err)
-	}
-	c.wantClose("service_dead")
-	// Nor does a target that was not told keep the session.
-	r.router.mu.Lock()
-	r.router.fail[players] = shield.Errorf(shield.MailboxFull, "the link is full")
-	r.router.mu.Unlock()
-	e := r.dial()
-	if _, err := r.Bind(r.enter(e), players, "eve"); !errors.Is(err, shield.MailboxFull) {
-		t.Errorf("a bind that its target can't hear of = %v, want mailbox_full", err)
-	}
-	e.wantClose("mailbox_full")
 	d := r.dial()
 	r.router.mu.Lock()
 	r.router.fail[authSvc] = shield.Errorf(shield.MailboxFull, "busy")
@@ -228,6 +210,33 @@ func TestDeadTargetClosesOnItsFirstFrame(t *testing.T) {
 	d.send(shield.RoutePing, "x")
 	d.want(shield.RoutePong, "x")
 	r.wantCount(cInLost, 2)
+}
+
+// A bind whose target can't hear of it changes nothing: the last target keeps the
+// session, its pushes arrive, and it hears of the end.
+func TestABindThatFailsLeavesTheSession(t *testing.T) {
+	for _, code := range []shield.Code{shield.ServiceDead, shield.NodeOffline, shield.MailboxFull} {
+		r := newRig(t, TCP, nil)
+		b := r.dial()
+		ref := r.login(b, "ada")
+		r.router.mu.Lock()
+		r.router.fail[faraway] = shield.Errorf(code, "it can't hear")
+		r.router.mu.Unlock()
+		if got, err := r.Bind(ref, faraway, "ada"); shield.CodeOf(err) != code {
+			t.Errorf("Bind = %v, %v, want %s", got, err, code)
+		}
+		r.TargetGone(faraway, shield.ServiceDead) // it has no session
+		r.Push(&shield.Push{Client: ref, Route: rPos, Body: []byte("still here")})
+		b.want(rPos, "still here")
+		if row, _ := r.Session(ref.Session); row.Epoch != 1 || row.Target != players.String() || len(row.History) != 2 {
+			t.Errorf("after a bind that failed with %s the session is %+v", code, row)
+		}
+		r.wantCount(cBinds, 1)
+		r.wantCount(cNoticeLost, 1)
+		r.TargetGone(players, shield.ServiceDead)
+		b.wantClose("service_dead")
+		r.gone()
+	}
 }
 
 func TestNoAuthService(t *testing.T) {
@@ -241,39 +250,6 @@ func TestNoAuthService(t *testing.T) {
 		r.wantCount(cConnections, 1)
 		r.wantCount(cNoSession, 1)
 		r.wantCount(cRefusedConn, 0)
-	})
-}
-
-func TestFrameBomb(t *testing.T) {
-	eachTransport(t, func(t *testing.T, transport string) {
-		r := newRig(t, transport, nil)
-		b := r.dial()
-		r.enter(b)
-		if _, err := b.conn.Write([]byte{0, 0, 0, 100, 0xff, 0xff, 0xff, 0xff}); err != nil {
-			t.Fatal(err)
-		}
-		b.wantClose("frame_too_large")
-		r.gone()
-		r.wantCount(cInSize, 1)
-		r.wantCount("closed_frame_too_large", 1)
-	})
-}
-
-func TestLongBodies(t *testing.T) {
-	eachTransport(t, func(t *testing.T, transport string) {
-		r := newRig(t, transport, func(c *Config) { c.Protocol.MaxFrameSize = 1 << 20 })
-		b := r.dial()
-		ref := r.login(b, "ada")
-		for _, n := range []int{0, 1, readStep, readStep + 1, 3 * readStep, 1<<20 - 8} {
-			body := strings.Repeat("x", n)
-			go b.send(rMove, body) // a pipe holds nothing
-			got := r.router.wait(t, "long frame", func(e event) bool { return e.route == rMove && len(e.body) == n })
-			if got.body != body {
-				t.Errorf("a body of %d bytes arrived changed", n)
-			}
-			r.Push(&shield.Push{Client: ref, Route: rPos, Body: []byte(body)})
-			b.want(rPos, body)
-		}
 	})
 }
 
@@ -303,46 +279,6 @@ func TestDrainAndClose(t *testing.T) {
 	})
 }
 
-func TestConnectionLimits(t *testing.T) {
-	for _, tt := range []struct {
-		code    string
-		counter string
-		change  func(*Limits)
-	}{
-		{"connection_limit", cTotalLimit, func(l *Limits) { l.MaxConnections = 2 }},
-		{"ip_limit", cPerIP, func(l *Limits) { l.MaxPerIP = 2 }},
-	} {
-		eachTransport(t, func(t *testing.T, transport string) {
-			r := newRig(t, transport, func(c *Config) { tt.change(&c.Limits) })
-			a, b := r.dial(), r.dial()
-			r.enter(a)
-			r.enter(b)
-			conn, err := r.dialConn()
-			switch transport {
-			case TLS:
-				if err == nil {
-					t.Fatal("a third client gets in")
-				}
-			case WebSocket:
-				if err == nil || !strings.Contains(err.Error(), "503") {
-					t.Fatalf("a third client gets %v, want 503", err)
-				}
-			default:
-				if err != nil {
-					t.Fatal(err)
-				}
-				c := &bot{t: t, conn: conn, br: newReader(conn), f: r.format}
-				c.wantClose(tt.code)
-			}
-			r.wantCount(tt.counter, 1)
-			a.conn.Close()
-			b.conn.Close()
-			r.gone()
-			r.enter(r.dial()) // the slots are free again
-		})
-	}
-}
-
 func TestSetRoutes(t *testing.T) {
 	r := newRig(t, TCP, func(c *Config) { c.Protocol.Provider = "" })
 	b := r.dial()
@@ -359,79 +295,6 @@ func TestSetRoutes(t *testing.T) {
 	b.send(300, "\xff")
 	r.router.wait(t, "frame by the new table", func(e event) bool { return e.route == 300 })
 	r.wantCount(cInRoute, 1)
-}
-
-func TestTooManyBadFramesEndTheSession(t *testing.T) {
-	r := newRig(t, TCP, func(c *Config) {
-		c.Protocol.Provider = "json"
-		c.Limits.MaxDecodeErrors, c.Limits.MaxRefused = 3, 5
-	})
-	b := r.dial()
-	for range 3 {
-		b.send(rLogin, "{")
-	}
-	b.wantClose("decode_error")
-	r.gone()
-	r.wantCount("closed_decode_error", 1)
-	r.wantCount(cInDecode, 3)
-	c := r.dial()
-	for range 6 {
-		c.send(rMove, "{}")
-	}
-	c.wantClose("client_rpc.not_authenticated")
-	r.gone()
-	r.wantCount("closed_client_rpc.not_authenticated", 1)
-	r.wantCount(cInAuth, 6)
-}
-
-// A flood above the rate is refused frame by frame, and ends the session when it
-// goes on.
-func TestAFloodEndsTheSession(t *testing.T) {
-	r := newRig(t, TCP, func(c *Config) { c.Limits.Rate, c.Limits.Burst, c.Limits.MaxRefused = 0.001, 4, 10 })
-	b := r.dial()
-	for range 15 {
-		b.send(rLogin, "x")
-	}
-	b.wantClose("rate_limited")
-	r.gone()
-	r.wantCount(cInRate, 11)
-	r.wantCount("closed_rate_limited", 1)
-}
-
-// A connection that never finishes, or never begins, the handshake of its
-// transport is closed in time, gives its slot back and is counted.
-func TestHalfOpenHandshakes(t *testing.T) {
-	for _, tt := range []struct{ name, transport, text, counter string }{
-		{"no TLS hello", TLS, "", cTLSFailed},
-		{"half a TLS hello", TLS, "\x16\x03\x01\x02\x00\x01", cTLSFailed},
-		{"no request", WebSocket, "", cWebFailed},
-		{"half a request", WebSocket, "GET / HTTP/1.1\r\nHost:", cWebFailed},
-		{"a request for something else", WebSocket, "GET /favicon.ico HTTP/1.1\r\nHost: x\r\n\r\n", cWebFailed},
-		{"no upgrade", WebSocket, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", cWebFailed},
-		{"a body that never comes", WebSocket, "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n", cWebFailed},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			r := newRig(t, tt.transport, func(c *Config) { c.Limits.HandshakeTimeout = 50 * time.Millisecond })
-			conn, err := net.Dial("tcp", r.listeners[0].Net.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			if _, err := io.WriteString(conn, tt.text); err != nil {
-				t.Fatal(err)
-			}
-			if err := conn.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Error("it is still open after five seconds")
-			}
-			r.gone()
-			r.close()
-			r.wantCount(tt.counter, 1)
-			r.wantCount(cConnections, 1)
-		})
-	}
 }
 
 func TestAddrs(t *testing.T) {

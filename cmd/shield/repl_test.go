@@ -125,7 +125,8 @@ func TestReplByHand(t *testing.T) {
 	h.wants("node-1:shop:1> ")
 	h.types("M.doze()\r")
 	h.wants("M.doze()\r\n")
-	time.Sleep(100 * time.Millisecond) // the terminal is an ordinary one again once the line is sent
+	// The terminal is an ordinary one again before the line is sent.
+	waitUntil(t, func() bool { return strings.Contains(shieldIn(t, dir, "", "waits").out, "shield.sleep") })
 	h.types("\x03")
 	h.wants("given up")
 	h.wants("node-1:shop:1> ")

@@ -181,7 +181,7 @@ func TestREPLCompletes(t *testing.T) {
 	in(t, 80, 24, talking(talk), func(t *testing.T, c *console) {
 		c.run("4 G k a")
 		for _, tt := range []struct{ typed, want string }{
-			{".ti", "> .timers"}, {".det", "> .detach"}, {".attach node-3:r", "> .attach node-3:room.public"},
+			{".ti", "> .timers"}, {".det", "> .detach"}, {".attach node-3:r", "> .attach node-3:room.public"}, {".attach roo", "> .attach room.public"},
 			{"M.m", "> M.members"}, {".watch M.m", "> .watch M.members"}, {"M.s", "> M.s"}, {"zz", "> zz"},
 		} {
 			c.keys("type:" + strings.ReplaceAll(tt.typed, " ", " space type:"))

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -265,15 +266,16 @@ func (s *store) node(id shield.NodeID) *nodeItem {
 	return nil
 }
 
-// targets lists what can be called: node:name, sorted.
+// targets lists what can be called: names, and node:name.
 func (s *store) targets() []string {
-	out := make([]string, 0, len(s.services.order))
+	out := make([]string, 0, 2*len(s.services.order))
 	for _, r := range s.services.order {
 		for _, n := range r.val.Names {
-			out = append(out, string(r.val.Node)+":"+string(n))
+			out = append(out, string(n), string(r.val.Node)+":"+string(n))
 		}
 	}
-	return out
+	slices.SortFunc(out, natural)
+	return slices.Compact(out)
 }
 
 // caller is who made a call: a service with its node; control and a session as

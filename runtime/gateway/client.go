@@ -123,11 +123,20 @@ func (c *client) farewell(code shield.Code) {
 }
 
 // bind is the compare-and-set. The registry is written before the new target
-// hears, and the target hears before the lock lets its first frame through.
+// hears, and the target hears before the lock lets its first frame through. One
+// that can't hear leaves the session to the last.
 func (c *client) bind(ref shield.ClientRef, target shield.Handle, player string) (shield.ClientRef, error) {
 	c.mu.Lock()
 	before := c.s.Binding()
-	n, err := c.s.Bind(ref.Epoch, target, player, time.Now())
+	n, err := c.s.Bind(ref.Epoch, target, player, time.Now(), func(n *shield.Notice) error {
+		c.g.retarget(c, target) // first: the target may end as soon as it has heard
+		err := c.g.router.Notice(n)
+		if err != nil {
+			c.g.retarget(c, before.Target)
+			c.g.count.add(cNoticeLost, 1)
+		}
+		return err
+	})
 	if err != nil {
 		c.mu.Unlock()
 		if errors.Is(err, shield.RPCEpochExpired) {
@@ -135,26 +144,18 @@ func (c *client) bind(ref shield.ClientRef, target shield.Handle, player string)
 		}
 		return shield.ClientRef{}, err
 	}
-	c.ref = c.s.Ref()
+	c.ref = n.Client
 	c.loggedIn.Store(true)
-	c.g.retarget(c, target)
 	c.g.oracle.Noticed(&n)
-	err = c.g.router.Notice(&n)
 	if before.Epoch > 0 && before.Target.Node != target.Node {
 		c.g.router.Moved(n.Client, before.Target)
 	}
-	bound := c.ref
 	c.mu.Unlock()
 
 	c.g.count.add(cBinds, 1)
 	c.logEpoch(slog.LevelInfo, session.CauseBind, before.Target, n)
 	c.g.notifyChanged(c.id)
-	if err != nil { // it may have no frame of a session that it has not heard of
-		c.g.count.add(cNoticeLost, 1)
-		c.bindingGone(func(b session.Binding) bool { return b.Epoch == bound.Epoch }, shield.CodeOf(err))
-		return shield.ClientRef{}, err
-	}
-	return bound, nil
+	return n.Client, nil
 }
 
 // gone reports whether a router's code means that the target will not come back.

@@ -93,9 +93,10 @@ func (s *Session) Ref() shield.ClientRef {
 }
 
 // Bind is the compare-and-set: where expected is the present epoch, target and
-// player are written and the epoch rises. The new target is then to hear the
-// notice, before anything else of the session.
-func (s *Session) Bind(expected shield.SessionEpoch, target shield.Handle, player string, now time.Time) (shield.Notice, error) {
+// player are written and the epoch rises. tell hands the notice to the new target,
+// before anything else of the session; where it can't, nothing has changed and the
+// last target keeps the session.
+func (s *Session) Bind(expected shield.SessionEpoch, target shield.Handle, player string, now time.Time, tell func(*shield.Notice) error) (shield.Notice, error) {
 	switch {
 	case s.over:
 		return shield.Notice{}, shield.Errorf(shield.SessionClosed, "bind %s: the client has left or was kicked", s.id)
@@ -108,10 +109,16 @@ func (s *Session) Bind(expected shield.SessionEpoch, target shield.Handle, playe
 	case expected != s.binding.Epoch:
 		return shield.Notice{}, shield.Errorf(shield.RPCEpochExpired, "bind %s: expected epoch %d, it is at %d: another bind won; use the ref it returned", s.id, expected, s.binding.Epoch)
 	}
+	last := s.binding
 	s.binding.Target, s.binding.Player = target, player
 	s.binding.Epoch++
+	n := shield.Notice{Kind: shield.NoticeBound, Client: s.Ref(), Target: target}
+	if err := tell(&n); err != nil {
+		s.binding = last
+		return shield.Notice{}, err
+	}
 	s.record(CauseBind, now)
-	return shield.Notice{Kind: shield.NoticeBound, Client: s.Ref(), Target: target}, nil
+	return n, nil
 }
 
 // CheckPush says why a push with ref must not reach the client, or "". Egress

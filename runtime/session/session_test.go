@@ -21,11 +21,14 @@ var (
 	profile = "game.v1/json"
 )
 
+// told is a target that takes every notice.
+func told(*shield.Notice) error { return nil }
+
 func opened() *Session { return Open("n1:main", "s-1", auth, profile, t0) }
 
 func mustBind(t *testing.T, s *Session, expected shield.SessionEpoch, target shield.Handle, player string) shield.ClientRef {
 	t.Helper()
-	n, err := s.Bind(expected, target, player, t0)
+	n, err := s.Bind(expected, target, player, t0, told)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,8 +56,8 @@ func TestBind(t *testing.T) {
 		epoch    shield.SessionEpoch // afterwards
 	}{
 		{"first login", func(*Session) {}, 0, first, "ada", "", 1},
-		{"second bind with the first ref", func(s *Session) { _, _ = s.Bind(0, first, "ada", t0) }, 0, second, "bob", shield.RPCEpochExpired, 1},
-		{"second bind with the new ref", func(s *Session) { _, _ = s.Bind(0, first, "ada", t0) }, 1, second, "ada", "", 2},
+		{"second bind with the first ref", func(s *Session) { _, _ = s.Bind(0, first, "ada", t0, told) }, 0, second, "bob", shield.RPCEpochExpired, 1},
+		{"second bind with the new ref", func(s *Session) { _, _ = s.Bind(0, first, "ada", t0, told) }, 1, second, "ada", "", 2},
 		{"an epoch from the future", func(*Session) {}, 1, first, "ada", shield.RPCEpochExpired, 0},
 		{"the largest epoch is no wildcard", func(*Session) {}, 0xFFFFFFFF, first, "ada", shield.RPCEpochExpired, 0},
 		{"no target", func(*Session) {}, 0, shield.Handle{}, "ada", shield.InvalidTarget, 0},
@@ -66,7 +69,7 @@ func TestBind(t *testing.T) {
 	} {
 		s := opened()
 		tt.prepare(s)
-		n, err := s.Bind(tt.expected, tt.target, tt.player, t0)
+		n, err := s.Bind(tt.expected, tt.target, tt.player, t0, told)
 		if shield.CodeOf(err) != tt.code || s.Binding().Epoch != tt.epoch {
 			t.Errorf("%s: Bind = %v, epoch %d, want %q and %d", tt.name, err, s.Binding().Epoch, tt.code, tt.epoch)
 		}
@@ -101,10 +104,27 @@ func TestWindows(t *testing.T) {
 		s := opened()
 		ref := s.Ref()
 		won := mustBind(t, s, ref.Epoch, first, "ada")
-		if _, err := s.Bind(ref.Epoch, second, "ada", t0); !errors.Is(err, shield.RPCEpochExpired) {
+		if _, err := s.Bind(ref.Epoch, second, "ada", t0, told); !errors.Is(err, shield.RPCEpochExpired) {
 			t.Fatalf("the loser gets %v", err)
 		}
 		mustBind(t, s, won.Epoch, second, "ada")
+	})
+	t.Run("a target that can't be told gets nothing, and the last one keeps the session", func(t *testing.T) {
+		s := opened()
+		ref := mustBind(t, s, 0, first, "ada")
+		away := shield.Errorf(shield.NodeOffline, "away")
+		if _, err := s.Bind(ref.Epoch, second, "bob", t0, func(n *shield.Notice) error {
+			if n.Client.Epoch != 2 || n.Target != second {
+				t.Errorf("the target would hear %+v", n)
+			}
+			return away
+		}); !errors.Is(err, shield.NodeOffline) {
+			t.Errorf("Bind = %v, want node_offline", err)
+		}
+		if s.Ref() != ref || s.Binding().Target != first || len(s.History()) != 2 || s.CheckPush(ref) != "" {
+			t.Errorf("the session is %+v, %v, want it as it was", s.Binding(), s.History())
+		}
+		mustBind(t, s, ref.Epoch, second, "ada")
 	})
 	t.Run("kick, then the connection closes: one notice", func(t *testing.T) {
 		s := opened()
@@ -222,7 +242,7 @@ func TestPropertyOracleIsSilent(t *testing.T) {
 			switch rapid.IntRange(0, 9).Draw(t, "step") {
 			case 0, 1, 2, 3:
 				target := rapid.SampledFrom([]shield.Handle{first, second}).Draw(t, "target")
-				if n, err := s.Bind(ref.Epoch, target, fmt.Sprint(len(refs)), t0); err == nil {
+				if n, err := s.Bind(ref.Epoch, target, fmt.Sprint(len(refs)), t0, told); err == nil {
 					o.Noticed(&n)
 					refs = append(refs, n.Client)
 				}

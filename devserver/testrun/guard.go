@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,16 +21,30 @@ type guard struct {
 	why   atomic.Pointer[string] // what kept it from ending, as far as that is known
 
 	mu    sync.Mutex
-	looks []func(time.Time)
+	looks []func(time.Time) // at the file's own world
+	nodes []func(time.Time) // at the worlds of the cluster
 }
 
 func newGuard(spec *Spec, out *emitter) *guard { return &guard{spec: spec, out: out} }
 
-// watch takes the watcher of one Lua world.
+// watch takes the watcher of the file's Lua world.
 func (g *guard) watch(look func(time.Time)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.looks = append(g.looks, look)
+}
+
+// watchNode takes that of a node's, until forgetNodes: it holds the whole node.
+func (g *guard) watchNode(look func(time.Time)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.nodes = append(g.nodes, look)
+}
+
+func (g *guard) forgetNodes() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.nodes = nil
 }
 
 const guardTick = 10 * time.Millisecond
@@ -47,7 +62,7 @@ func (g *guard) run() {
 			now = now.Add(24 * time.Hour) // past every limit of a turn
 		}
 		g.mu.Lock()
-		looks := g.looks
+		looks := slices.Concat(g.looks, g.nodes)
 		g.mu.Unlock()
 		for _, look := range looks {
 			look(now)

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 )
 
 // Options are what `shield test` was asked for.
@@ -226,7 +227,13 @@ func (j *job) say(ctx context.Context, e *Event) {
 
 // again is the command that repeats a failure.
 func (p *parent) again(j *job, e *Event) string {
-	cmd := fmt.Sprintf("shield test %s --seed %d", j.file, j.seed)
+	file := j.file
+	if strings.ContainsFunc(file, func(r rune) bool {
+		return !strings.ContainsRune("_./-", r) && !unicode.In(r, unicode.Letter, unicode.Digit)
+	}) {
+		file = quote(file)
+	}
+	cmd := fmt.Sprintf("shield test %s --seed %d", file, j.seed)
 	if e.Event == EventTest {
 		cmd += " --run " + quote("^"+regexp.QuoteMeta(e.Name)+"$")
 	}
@@ -292,7 +299,7 @@ func orExit(err error) error {
 // read takes a child's events until its output ends, and reports whether the
 // last one was there.
 func (p *parent) read(ctx context.Context, j *job, r *bufio.Reader, began time.Time) (ended bool) {
-	test := began
+	test, name := began, ""
 	for {
 		line, err := r.ReadBytes('\n')
 		if len(line) > 0 {
@@ -302,11 +309,15 @@ func (p *parent) read(ctx context.Context, j *job, r *bufio.Reader, began time.T
 			}
 			switch e.Event {
 			case EventBegin:
-				test = time.Now()
+				test, name = time.Now(), e.Name
 			case EventTest:
 				e.MS = ms(test)
-				if e.Result == Fail {
+				switch {
+				case e.Result != Fail:
+				case e.Name == name:
 					e.Again = p.again(j, e)
+				default: // a teardown, which --run can't ask for
+					e.Again = p.again(j, &Event{})
 				}
 			case EventFileEnd:
 				e.MS = ms(began)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -292,11 +293,14 @@ func duration(L *lua.LState, n int) time.Duration {
 	return d
 }
 
+// longest is a hundred years: two of them still are a time.Duration.
+const longest = 100 * 365 * 24 * time.Hour
+
 func toDuration(v lua.LValue) (d time.Duration, problem string) {
 	const want = `want a time such as "500ms", "2m30s" or "1d", or milliseconds`
 	switch v := v.(type) {
 	case lua.LNumber:
-		if !(v >= 0) || v > 1e15 {
+		if !(v >= 0) || v > lua.LNumber(longest/time.Millisecond) {
 			return 0, want
 		}
 		return time.Duration(float64(v) * float64(time.Millisecond)), ""
@@ -304,8 +308,8 @@ func toDuration(v lua.LValue) (d time.Duration, problem string) {
 		days := time.Duration(0)
 		text := string(v)
 		if n, rest, ok := strings.Cut(text, "d"); ok {
-			var count float64
-			if _, err := fmt.Sscanf(n, "%g", &count); err != nil || count < 0 || count > 36500 {
+			count, err := strconv.ParseFloat(n, 64)
+			if err != nil || !(count >= 0) || count > float64(longest/(24*time.Hour)) {
 				return 0, want
 			}
 			days, text = time.Duration(count*24*float64(time.Hour)), rest
@@ -314,7 +318,7 @@ func toDuration(v lua.LValue) (d time.Duration, problem string) {
 			}
 		}
 		d, err := time.ParseDuration(text)
-		if err != nil || d < 0 {
+		if err != nil || d < 0 || d > longest {
 			return 0, want
 		}
 		return days + d, ""

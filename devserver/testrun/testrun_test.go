@@ -1,8 +1,11 @@
 package testrun
 
 import (
+	"bufio"
 	"bytes"
+	"math"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -60,6 +63,73 @@ func TestASeedGivesOneOrder(t *testing.T) {
 	}
 }
 
+// The command that repeats a failure must find it.
+func TestAgainFindsTheFailure(t *testing.T) {
+	const said = `{"event":"begin","name":"a b"}
+{"event":"test","name":"a b","result":"fail"}
+{"event":"test","name":"a teardown","result":"fail"}
+{"event":"file_end","result":"error"}
+`
+	for file, word := range map[string]string{"tests/räume_test.lua": "tests/räume_test.lua", "tests/my $rooms_test.lua": "'tests/my $rooms_test.lua'"} {
+		p, j := &parent{}, &job{file: file, seed: 7, events: make(chan *Event, 10)}
+		if !p.read(t.Context(), j, bufio.NewReader(strings.NewReader(said)), time.Now()) {
+			t.Error("the last event was not seen")
+		}
+		close(j.events)
+		var have []string
+		for e := range j.events {
+			if e.Again != "" {
+				have = append(have, e.Again)
+			}
+		}
+		whole := "shield test " + word + " --seed 7"
+		if diff := cmp.Diff([]string{whole + " --run '^a b$'", whole, whole}, have); diff != "" {
+			t.Errorf("commands (-want +have):\n%s", diff)
+		}
+	}
+}
+
+// A cluster that has ended must not be kept: a file may start one for each test.
+func TestAnEndedClusterIsForgotten(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"shield.yaml": "services: [{ name: s, script: s.lua }]\n",
+		"s.lua":       "return {}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		spec := &Spec{Dir: dir, Seed: 1, Level: "error"}
+		g := newGuard(spec, nil)
+		turns := NewTurns(1)
+		done := make(chan struct{})
+		go turns.Run(done)
+		defer close(done)
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer root.Close()
+		w := &world{spec: spec, turns: turns, book: newLogbook(turns, "error"), guard: g, files: rootFiles{root}}
+		for range 3 {
+			if err := w.start(2); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(g.nodes); n != 2 {
+				t.Errorf("the guard looks at %d nodes, want 2", n)
+			}
+		}
+		if err := w.end(); err != nil {
+			t.Fatal(err)
+		}
+		if len(g.nodes) > 0 {
+			t.Errorf("the guard still looks at %d nodes", len(g.nodes))
+		}
+	})
+}
+
 func TestDurations(t *testing.T) {
 	for _, tt := range []struct {
 		in   lua.LValue
@@ -75,6 +145,13 @@ func TestDurations(t *testing.T) {
 		{lua.LString("-1s"), 0, true},
 		{lua.LNumber(-1), 0, true},
 		{lua.LTrue, 0, true},
+		{lua.LString("36500d"), 36500 * 24 * time.Hour, false},
+		{lua.LString("36501d"), 0, true},
+		{lua.LString("1h2d"), 0, true},
+		{lua.LString("NaNd"), 0, true},
+		{lua.LString("36500d2000000h"), 0, true},
+		{lua.LNumber(1e14), 0, true},
+		{lua.LNumber(math.NaN()), 0, true},
 	} {
 		if d, problem := toDuration(tt.in); d != tt.want || (problem != "") != tt.bad {
 			t.Errorf("toDuration(%v) = %v, %q, want %v", tt.in, d, problem, tt.want)

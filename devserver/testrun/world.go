@@ -184,7 +184,7 @@ func (m *member) open() error {
 			Unplug:    mem.Unplug,
 			Turn:      func(id shield.ServiceID) { w.turns.Take(fmt.Sprintf("%s %d", m.id, id)) },
 			Rand:      dice.next,
-			Watch:     w.guard.watch,
+			Watch:     w.guard.watchNode,
 			Cover:     w.cover,
 		},
 	})
@@ -306,6 +306,7 @@ func (w *world) end() error {
 		errs = append(errs, m.stop())
 	}
 	w.members = nil
+	w.guard.forgetNodes()
 	return errors.Join(errs...)
 }
 

@@ -89,6 +89,36 @@ func TestTableFitsAnyWidth(t *testing.T) {
 	}
 }
 
+// TestSpareColumnsLeave holds that ids stay whole while less wanted columns are
+// there to leave, and that what left is told.
+func TestSpareColumnsLeave(t *testing.T) {
+	columns := []Column[player]{
+		{Head: "NAME", Cell: func(p player) string { return p.Name }},
+		{Head: "EXTRA", Spare: 2, Cell: func(player) string { return "0123456789" }},
+		{Head: "HP", Right: true, Cell: func(p player) string { return number(p.HP) }},
+		{Head: "MORE", Spare: 1, Cell: func(player) string { return "abc" }},
+	}
+	rows := []player{{"s-d299956e21f8", 80}}
+	for _, tt := range []struct {
+		width     int
+		out, errs string
+	}{
+		{40, "NAME            EXTRA       HP  MORE\ns-d299956e21f8  0123456789  80  abc\n", ""},
+		{30, "NAME            HP  MORE\ns-d299956e21f8  80  abc\n", "a wider window shows EXTRA; -…\n"},
+		{18, "NAME            HP\ns-d299956e21f8  80\n", "a wider window sh…\n"},
+		{12, "NAME      HP\ns-d2999…  80\n", "a wider win…\n"},
+	} {
+		io, out, errs := testIO(t)
+		io.OutTTY, io.Width, io.Color = true, tt.width, "never"
+		if err := Print(io, rows, columns, ""); err != nil {
+			t.Fatal(err)
+		}
+		if out.String() != tt.out || errs.String() != tt.errs {
+			t.Errorf("width %d:\n%s%s\nwant\n%s%s", tt.width, out, errs, tt.out, tt.errs)
+		}
+	}
+}
+
 func TestColor(t *testing.T) {
 	tests := []struct {
 		name string

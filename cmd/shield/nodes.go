@@ -40,7 +40,7 @@ func newNodes(io *IO) *cobra.Command {
 var nodeColumns = []Column[shield.NodeRow]{
 	{Head: "NODE", Cell: func(r shield.NodeRow) string { return string(r.Node) }},
 	{Head: "STATE", Cell: stateOf, Paint: paintNode},
-	{Head: "EPOCH", Cell: func(r shield.NodeRow) string {
+	{Head: "EPOCH", Spare: 5, Cell: func(r shield.NodeRow) string {
 		if r.Epoch == 0 {
 			return ""
 		}
@@ -48,21 +48,21 @@ var nodeColumns = []Column[shield.NodeRow]{
 	}},
 	{Head: "SERVICES", Right: true, Cell: func(r shield.NodeRow) string { return number(r.Services) }},
 	{Head: "SESSIONS", Right: true, Cell: func(r shield.NodeRow) string { return number(r.Sessions) }},
-	{Head: "ROUTES", Right: true, Cell: func(r shield.NodeRow) string {
+	{Head: "ROUTES", Spare: 2, Right: true, Cell: func(r shield.NodeRow) string {
 		v := "v" + number(uint64(r.RoutesVersion))
 		if r.RoutesBehind {
 			v += "<"
 		}
 		return v
 	}},
-	{Head: "HEARTBEAT", Right: true, Cell: func(r shield.NodeRow) string {
+	{Head: "HEARTBEAT", Spare: 1, Right: true, Cell: func(r shield.NodeRow) string {
 		if r.HeartbeatAge == nil {
 			return ""
 		}
 		return age(*r.HeartbeatAge)
 	}},
-	{Head: "ADDRESS", Cell: func(r shield.NodeRow) string { return r.Address }},
-	{Head: "GATEWAYS", Cell: func(r shield.NodeRow) string { return strings.Join(r.Gateways, " ") }},
+	{Head: "ADDRESS", Spare: 4, Cell: func(r shield.NodeRow) string { return r.Address }},
+	{Head: "GATEWAYS", Spare: 3, Cell: func(r shield.NodeRow) string { return strings.Join(r.Gateways, " ") }},
 	{Head: "REASON", Cell: func(r shield.NodeRow) string {
 		if r.State == shield.Online {
 			return "" // how it came online is no news

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -15,6 +16,9 @@ type Column[T any] struct {
 	Right bool // numbers
 	Cell  func(row T) string
 	Paint func(row T) Paint // nil = plain
+	// Spare columns leave a terminal that is too narrow for all, the highest
+	// number first; 0 stays, and is cut if it must be.
+	Spare int
 }
 
 // Print writes rows: one JSON array with --json, else a table. Both come from
@@ -31,7 +35,11 @@ func Print[T any](io *IO, rows []T, columns []Column[T], empty string) error {
 		fmt.Fprintln(io.Err, empty)
 		return nil
 	}
-	_, err := fmt.Fprint(io.Out, table(io, rows, columns))
+	text, left := table(io, rows, columns)
+	_, err := fmt.Fprint(io.Out, text)
+	if len(left) > 0 {
+		fmt.Fprintln(io.Err, io.PaintErr(Faint, fit("a wider window shows "+strings.Join(left, " ")+"; --json all", io.Width)))
+	}
 	return err
 }
 
@@ -45,9 +53,10 @@ func (io *IO) PrintJSON(v any) error {
 	return err
 }
 
-// table lays rows out. On a terminal no line is wider than it: the widest
-// columns give way. Elsewhere nothing is cut.
-func table[T any](io *IO, rows []T, columns []Column[T]) string {
+// table lays rows out. On a terminal no line is wider than it: spare columns
+// leave, then the widest give way. Elsewhere nothing is cut.
+func table[T any](io *IO, rows []T, columns []Column[T]) (text string, left []string) {
+	columns = slices.Clone(columns)
 	cells := make([][]string, len(rows))
 	widths := make([]int, len(columns))
 	for c, col := range columns {
@@ -65,6 +74,17 @@ func table[T any](io *IO, rows []T, columns []Column[T]) string {
 		}
 	}
 	if io.OutTTY && io.Width > 0 {
+		for {
+			c := leaves(columns, widths, io.Width)
+			if c < 0 {
+				break
+			}
+			left = append([]string{columns[c].Head}, left...)
+			columns, widths = slices.Delete(columns, c, c+1), slices.Delete(widths, c, c+1)
+			for r := range cells {
+				cells[r] = slices.Delete(cells[r], c, c+1)
+			}
+		}
 		shrink(widths, io.Width-gap*(len(columns)-1))
 	}
 	var b strings.Builder
@@ -83,7 +103,22 @@ func table[T any](io *IO, rows []T, columns []Column[T]) string {
 		}
 		b.WriteByte('\n')
 	}
-	return b.String()
+	return b.String(), left
+}
+
+// leaves picks the column to go next, or -1 when all that is left fits or stays.
+func leaves[T any](columns []Column[T], widths []int, width int) int {
+	sum, next := gap*(len(columns)-1), -1
+	for c, w := range widths {
+		sum += w
+		if columns[c].Spare > 0 && (next < 0 || columns[c].Spare > columns[next].Spare) {
+			next = c
+		}
+	}
+	if sum <= width {
+		return -1
+	}
+	return next
 }
 
 const gap = 2

@@ -41,19 +41,19 @@ var sessionColumns = []Column[shield.SessionRow]{
 	{Head: "PLAYER", Cell: func(r shield.SessionRow) string { return r.Player }},
 	{Head: "EPOCH", Right: true, Cell: func(r shield.SessionRow) string { return number(uint32(r.Epoch)) }},
 	{Head: "TARGET", Cell: func(r shield.SessionRow) string { return r.Target }},
-	{Head: "GATEWAY", Cell: func(r shield.SessionRow) string { return string(r.Gateway) }},
+	{Head: "GATEWAY", Spare: 3, Cell: func(r shield.SessionRow) string { return string(r.Gateway) }},
 	{Head: "STATE", Cell: func(r shield.SessionRow) string { return string(r.State) }, Paint: func(r shield.SessionRow) Paint {
 		if r.State == shield.SessionBound {
 			return Green
 		}
 		return Yellow
 	}},
-	{Head: "CODE", Cell: func(r shield.SessionRow) string { return r.Code }},
-	{Head: "IN", Right: true, Cell: func(r shield.SessionRow) string { return number(r.In) }},
-	{Head: "OUT", Right: true, Cell: func(r shield.SessionRow) string { return number(r.Out) }},
-	{Head: "STALE", Right: true, Cell: func(r shield.SessionRow) string { return number(r.Stale) }},
-	{Head: "IDLE", Right: true, Cell: func(r shield.SessionRow) string { return age(r.IdleMS) }},
-	{Head: "ADDRESS", Cell: func(r shield.SessionRow) string { return strings.TrimSpace(r.Transport + " " + r.Address) }},
+	{Head: "CODE", Spare: 2, Cell: func(r shield.SessionRow) string { return r.Code }},
+	{Head: "IN", Spare: 7, Right: true, Cell: func(r shield.SessionRow) string { return number(r.In) }},
+	{Head: "OUT", Spare: 6, Right: true, Cell: func(r shield.SessionRow) string { return number(r.Out) }},
+	{Head: "STALE", Spare: 5, Right: true, Cell: func(r shield.SessionRow) string { return number(r.Stale) }},
+	{Head: "IDLE", Spare: 1, Right: true, Cell: func(r shield.SessionRow) string { return age(r.IdleMS) }},
+	{Head: "ADDRESS", Spare: 4, Cell: func(r shield.SessionRow) string { return strings.TrimSpace(r.Transport + " " + r.Address) }},
 }
 
 func newSessionsShow(io *IO) *cobra.Command {

@@ -66,7 +66,7 @@ func statusColumns(rows []control.NodeStatus) []Column[control.NodeStatus] {
 	clustered := func(r control.NodeStatus) bool { return r.Cluster != nil && r.Cluster.ClusterCounters != nil }
 	if slices.ContainsFunc(rows, clustered) {
 		for _, k := range counters {
-			columns = append(columns, Column[control.NodeStatus]{Head: k.head, Right: true, Cell: func(r control.NodeStatus) string {
+			columns = append(columns, Column[control.NodeStatus]{Head: k.head, Right: true, Spare: 1 + len(columns), Cell: func(r control.NodeStatus) string {
 				if !clustered(r) {
 					return ""
 				}
@@ -89,7 +89,7 @@ func printGateways(io *IO, nodes []control.NodeStatus) error {
 	return Print(io, rows, []Column[control.GatewayStatus]{
 		{Head: "GATEWAY", Cell: func(r control.GatewayStatus) string { return string(r.Gateway) }},
 		{Head: "SESSIONS", Right: true, Cell: func(r control.GatewayStatus) string { return number(r.Sessions) }},
-		{Head: "ADDRESS", Cell: func(r control.GatewayStatus) string { return strings.Join(r.Addresses, " ") }},
+		{Head: "ADDRESS", Spare: 1, Cell: func(r control.GatewayStatus) string { return strings.Join(r.Addresses, " ") }},
 		{Head: "COUNTED", Cell: func(r control.GatewayStatus) string { return counted(r.Counters) }},
 	}, "")
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 
@@ -146,7 +147,19 @@ func compileChunk(path, src string, chunk []ast.Stmt) (proto *lua.FunctionProto,
 		return nil, &ScriptError{File: path, Message: err.Error(), Err: err}
 	}
 	mendLocals(proto, chunk)
+	fit(proto)
 	return proto, nil
+}
+
+// fit gives code the room it needs: the compiler leaves 17 KB in each function,
+// however short.
+func fit(p *lua.FunctionProto) {
+	p.Code, p.Constants = slices.Clone(p.Code), slices.Clone(p.Constants)
+	p.DbgSourcePositions, p.DbgCalls = slices.Clone(p.DbgSourcePositions), slices.Clone(p.DbgCalls)
+	p.DbgLocals, p.DbgUpvalues = slices.Clone(p.DbgLocals), slices.Clone(p.DbgUpvalues)
+	for _, inner := range p.FunctionPrototypes {
+		fit(inner)
+	}
 }
 
 // syntaxError says where and what, and for a block that is never closed where

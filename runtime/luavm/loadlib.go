@@ -48,74 +48,105 @@ const maxLoad = 512 << 10
 // maxChunkName bounds the name of a chunk: a traceback has it in every line.
 const maxChunkName = 100
 
-// maxLookups is what the compiler may spend on finding constants, about a second:
-// it compares each use with all constants of the function that came before.
-const maxLookups = 100_000_000
+// maxLookups is what the compiler may spend on finding constants and names, about a
+// second: it goes through lists for them, so it may take time that is quadratic in
+// the length of the source. A function counts for the 12 KB that it takes meanwhile.
+const (
+	maxLookups     = 60_000_000
+	functionLookup = 10_000
+)
 
 func compileLoaded(name, src string) (*lua.FunctionProto, error) {
 	chunk, err := parseSource(name, src)
 	if err != nil {
 		return nil, err
 	}
-	if lookups(chunk) > maxLookups {
-		return nil, &ScriptError{File: name, Message: "a function has too many different constants to be compiled while the service waits; make several functions of it, or keep data in another form (shield.json.decode)"}
+	if l := (lookups{}); l.count(chunk) > maxLookups {
+		return nil, &ScriptError{File: name, Message: "the source has too many functions or labels, or too many different constants in one function, to be compiled while the service waits; load it in parts, or keep data in another form (shield.json.decode)"}
 	}
 	return compileChunk(name, src, chunk)
 }
 
-// lookups is how many comparisons the compiler makes to find the constants of a
-// chunk.
-func lookups(chunk []ast.Stmt) (total int) {
-	type constant struct {
-		number bool
-		text   string
+// lookups counts the comparisons that the compiler makes to find the constants,
+// names and labels of a chunk.
+type lookups struct {
+	todo  []sought
+	total int
+	jumps int // labels and gotos so far
+}
+
+// sought is a part of the chunk that is still to be looked at.
+type sought struct {
+	stmt  ast.Stmt
+	expr  ast.Expr
+	of    places
+	reach int // blocks around it, and names in them
+}
+
+// places are the constants of one function, by their places in its list.
+type places map[constant]int
+
+type constant struct {
+	number bool
+	text   string
+}
+
+func (p places) find(c constant) (comparisons int) {
+	at, ok := p[c]
+	if !ok {
+		at = len(p)
+		p[c] = at
 	}
-	type places map[constant]int // in the list of constants of one function
-	type node struct {
-		stmt ast.Stmt
-		expr ast.Expr
-		of   places
-	}
-	var todo []node
-	of := places{}
-	use := func(number bool, text string) {
-		at, ok := of[constant{number, text}]
-		if !ok {
-			at = len(of)
-			of[constant{number, text}] = at
+	return at + 1
+}
+
+func (l *lookups) count(chunk []ast.Stmt) int {
+	l.block(chunk, places{}, 0)
+	for len(l.todo) > 0 && l.total <= maxLookups {
+		n := l.todo[len(l.todo)-1]
+		l.todo = l.todo[:len(l.todo)-1]
+		switch s := n.stmt.(type) {
+		case *ast.LabelStmt, *ast.GotoStmt:
+			l.jumps++
+			l.total += l.jumps + n.reach
+		case *ast.GenericForStmt:
+			n.reach += len(s.Names)
 		}
-		total += at + 1
-	}
-	exprs := func(es ...ast.Expr) {
-		for _, e := range es {
-			todo = append(todo, node{expr: e, of: of})
-		}
-	}
-	block := func(b []ast.Stmt) {
-		for _, s := range b {
-			todo = append(todo, node{stmt: s, of: of})
-		}
-	}
-	for block(chunk); len(todo) > 0 && total <= maxLookups; {
-		n := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		of = n.of
 		switch e := n.expr.(type) {
 		case *ast.NumberExpr:
-			use(true, e.Value)
+			l.total += n.of.find(constant{true, e.Value})
 		case *ast.StringExpr:
-			use(false, e.Value)
+			l.total += n.of.find(constant{false, e.Value})
 		case *ast.IdentExpr:
-			use(false, e.Value)
+			l.total += n.of.find(constant{false, e.Value}) + n.reach
 		case *ast.FuncCallExpr:
-			use(false, e.Method)
+			l.total += n.of.find(constant{false, e.Method})
 		case *ast.FunctionExpr:
-			of = places{}
+			n.of = places{}
+			n.reach += len(e.ParList.Names)
+			l.total += functionLookup
 		}
+		exprs := func(es ...ast.Expr) {
+			for _, e := range es {
+				l.todo = append(l.todo, sought{expr: e, of: n.of, reach: n.reach})
+			}
+		}
+		block := func(b []ast.Stmt) { l.block(b, n.of, n.reach) }
 		stmtChildren(n.stmt, exprs, block)
 		exprChildren(n.expr, exprs, block)
 	}
-	return total
+	return l.total
+}
+
+// block puts the statements of a block on the list.
+func (l *lookups) block(b []ast.Stmt, of places, reach int) {
+	reach++
+	for _, s := range b {
+		if local, ok := s.(*ast.LocalAssignStmt); ok {
+			reach += len(local.Names)
+		}
+		l.todo = append(l.todo, sought{stmt: s, of: of, reach: reach})
+	}
 }
 
 // loadChunk compiles source into a function of the caller's globals, or of the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -184,4 +185,17 @@ func TestTidyIsSeldom(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A function takes what its code does, not the compiler's working room.
+func TestCodeIsNoLargerThanItIs(t *testing.T) {
+	before := heap()
+	code, err := compile("x", strings.Repeat("function f() return 1 end ", 2000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if each := int64(heap()-before) / 2000; each > 2000 {
+		t.Errorf("a short function takes %d bytes", each)
+	}
+	runtime.KeepAlive(code)
 }

@@ -33,7 +33,7 @@ describe("a player", function()
     assert.is_not_nil(player)
     clock.advance("20s")
     local ok, gone = cluster.call("players", "find", "ann")
-    assert.is_true(ok)
+    assert.is_true(ok, gone)
     assert.is_nil(gone)
   end)
 

@@ -15,7 +15,7 @@ describe("room.public", function()
 
   it("answers from the node that was asked", function()
     local ok, pong, node = cluster.call("node-2:room.public", "ping")
-    assert.is_true(ok)
+    assert.is_true(ok, pong)
     assert.are.equal("pong", pong)
     assert.are.equal("node-2", node)
   end)

@@ -155,13 +155,12 @@ func (e *evaluation) run(k *worker, t *Turn) *shield.Error {
 		e.hint(sc, rerr.Message)
 		return e.b.runError(e.req.Name, rerr)
 	}
-	k.res = res
-	res = res[min(e.line.Extra, len(res)):]
-	e.show(sc, res)
-	if len(res) > 0 && res[0] != lua.LNil {
-		sc.remember(res[0])
+	shown := res[min(e.line.Extra, len(res)):]
+	e.show(sc, shown)
+	if len(shown) > 0 && shown[0] != lua.LNil {
+		sc.remember(shown[0])
 	}
-	clear(k.res)
+	k.res = emptied(res)
 	return nil
 }
 

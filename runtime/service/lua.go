@@ -157,11 +157,10 @@ func (b *luaBody) handle(k *worker, t *Turn, m *message) *shield.Error {
 	if t.state.Load() == turnWedged {
 		return nil
 	}
-	clear(k.args)
+	k.args = emptied(k.args)
 	if rerr != nil {
 		return b.runError(name, rerr)
 	}
-	k.res = res
 	var err *shield.Error
 	if m.wait != nil || m.to != nil {
 		take := value.Copy
@@ -173,7 +172,7 @@ func (b *luaBody) handle(k *worker, t *Turn, m *message) *shield.Error {
 			err = b.s.CopyError(cerr)
 		}
 	}
-	clear(k.res)
+	k.res = emptied(res)
 	return err
 }
 
@@ -465,6 +464,17 @@ func textOf(v lua.LValue) string {
 		return msg.String()
 	}
 	return value.Text(v)
+}
+
+// emptied makes a buffer ready for the next turn. One that has become big is not
+// kept: there are hundreds of workers.
+func emptied(buf []lua.LValue) []lua.LValue {
+	const keep = 256
+	if cap(buf) > keep {
+		return nil
+	}
+	clear(buf)
+	return buf[:0]
 }
 
 // take gives the worker a Lua stack for as long as it works.

@@ -87,7 +87,7 @@ func (jsonCodec) Append(b []byte, v lua.LValue) ([]byte, error) {
 		return b, bad.error(body)
 	}
 	if len(w.b) > w.limit {
-		return b, tooLarge(MaxSize).error(body)
+		return b, bodyTooLarge().error(body)
 	}
 	return w.b, nil
 }
@@ -141,7 +141,7 @@ func (msgpackCodec) Append(b []byte, v lua.LValue) ([]byte, error) {
 		return b, bad.error(body)
 	}
 	if len(w.b) > w.limit {
-		return b, tooLarge(MaxSize).error(body)
+		return b, bodyTooLarge().error(body)
 	}
 	return w.b, nil
 }
@@ -155,7 +155,7 @@ type msgpackWriter struct {
 
 func (w *msgpackWriter) value(v lua.LValue, depth int) *refusal {
 	if len(w.b) > w.limit {
-		return tooLarge(w.limit)
+		return bodyTooLarge()
 	}
 	switch v := v.(type) {
 	case *lua.LTable:
@@ -182,7 +182,7 @@ func (w *msgpackWriter) value(v lua.LValue, depth int) *refusal {
 func (w *msgpackWriter) table(t *lua.LTable, depth int) *refusal {
 	if n, ok := listLen(t); ok {
 		if len(w.b)+n > w.limit {
-			return tooLarge(MaxSize)
+			return bodyTooLarge()
 		}
 		w.b = msgp.AppendArrayHeader(w.b, uint32(n))
 		for i := 1; i <= n; i++ {

@@ -220,6 +220,7 @@ func TestGoValues(t *testing.T) {
 		{struct{}{}, "args[1]: Go struct {}"}, {func() {}, "args[1]: Go func()"}, {map[string]any{"k": []any{make(chan int)}}, "args[1].k[1]: Go chan int"},
 		{int64(1<<53 + 1), "integer 9007199254740993"}, {uint64(math.MaxUint64), "integer 18446744073709551615"}, {int64(math.MaxInt64), "integer 9223372036854775807"},
 		{deep, "nested deeper than 64"}, {map[bool]int{true: 1}, "key true"}, {map[float64]int{1.5: 1}, "key 1.5"}, {&lua.LFunction{}, "args[1]: function"},
+		{map[int]int{3000000: 1}, "too many here are empty: use a string"},
 	} {
 		if _, err := PayloadOf(tt.in); !errors.Is(err, shield.EncodeFailed) || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("PayloadOf(%T) = %v, want encode_failed with %q", tt.in, err, tt.want)

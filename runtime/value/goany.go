@@ -155,6 +155,9 @@ func fromMap(v reflect.Value, depth int) (lua.LValue, *refusal) {
 		default:
 			d.bad = true
 		}
+		if d.gap {
+			return nil, farKey(k)
+		}
 		if d.bad {
 			return nil, badKey(k)
 		}

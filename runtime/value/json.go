@@ -60,7 +60,7 @@ type jsonWriter struct {
 
 func (w *jsonWriter) value(v lua.LValue, depth int) *refusal {
 	if len(w.b) > w.limit {
-		return tooLarge(w.limit)
+		return bodyTooLarge()
 	}
 	switch v := v.(type) {
 	case *lua.LNilType:
@@ -182,7 +182,7 @@ func refName(u *lua.LUserData) string {
 func (w *jsonWriter) table(t *lua.LTable, depth int) *refusal {
 	if n, ok := listLen(t); ok {
 		if len(w.b)+n > w.limit {
-			return tooLarge(w.limit)
+			return bodyTooLarge()
 		}
 		return w.array(t, n, depth)
 	}

@@ -42,6 +42,17 @@ func tooLarge(limit int) *refusal {
 		why: "send less or in parts, or raise limits.max_message_size"}
 }
 
+// bodyTooLarge is for codecs, whose bound no configuration moves.
+func bodyTooLarge() *refusal {
+	return &refusal{code: shield.MessageTooLarge, what: "the body grows beyond " + byteCount(MaxSize), why: "send less or in parts"}
+}
+
+// farKey is for an integer key that an array would have to reach.
+func farKey(k lua.LValue) *refusal {
+	return &refusal{code: shield.EncodeFailed, what: "key " + k.String(),
+		why: "a Lua table keeps every place below an integer key, and too many here are empty: use a string"}
+}
+
 func (r *refusal) within(key lua.LValue) *refusal {
 	r.path = append(r.path, key)
 	return r

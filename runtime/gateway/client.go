@@ -58,14 +58,10 @@ func (g *Gateway) newID() shield.SessionID {
 	return shield.SessionID("s-" + hex.EncodeToString(b[:]))
 }
 
-func (g *Gateway) newClient(l link, transport string, addr net.Addr, began time.Duration) *client {
-	c := &client{g: g, id: g.newID(), link: l, transport: transport, addr: addr.String(), began: began}
+func (g *Gateway) newClient(l link, transport string, raw *slotConn) *client {
+	c := &client{g: g, id: g.newID(), link: l, transport: transport, addr: raw.RemoteAddr().String(), began: raw.began}
 	c.seen.Store(int64(g.now()))
 	return c
-}
-
-func (g *Gateway) run(l link, transport string, addr net.Addr, began time.Duration) {
-	g.newClient(l, transport, addr, began).run()
 }
 
 // run is the life of a connection: open, read to the end, clean up.

@@ -51,10 +51,9 @@ func (g *Gateway) serve(l *Listener) {
 func (g *Gateway) serveStream(l *Listener, raw *slotConn) {
 	if l.Transport == TCP {
 		defer raw.Close()
-		g.run(&streamLink{Conn: raw, raw: raw}, TCP, raw.RemoteAddr(), g.now())
+		g.newClient(&streamLink{Conn: raw, raw: raw}, TCP, raw).run()
 		return
 	}
-	began := g.now()
 	ctx, cancel := context.WithTimeout(g.ctx, g.limits.shake())
 	conn := tls.Server(raw, l.TLS)
 	err := conn.HandshakeContext(ctx)
@@ -68,7 +67,7 @@ func (g *Gateway) serveStream(l *Listener, raw *slotConn) {
 	// The handshake has grown a stack that an idle session does not need.
 	g.wg.Go(func() {
 		defer raw.Close()
-		g.run(&streamLink{Conn: conn, raw: raw}, TLS, raw.RemoteAddr(), began)
+		g.newClient(&streamLink{Conn: conn, raw: raw}, TLS, raw).run()
 	})
 }
 
@@ -102,7 +101,7 @@ func (a *admitting) Accept() (net.Conn, error) {
 			continue
 		}
 		pause = acceptPause
-		slot, code := a.g.slots.take(conn)
+		slot, code := a.g.slots.take(conn, a.g.now())
 		if code == "" {
 			a.g.count.add(cConnections, 1)
 			return slot, nil
@@ -206,7 +205,7 @@ func (g *Gateway) serveRequest(l *Listener, w http.ResponseWriter, r *http.Reque
 	}
 	raw := r.Context().Value(connKey{}).(*slotConn)
 	web := &webLink{raw: raw}
-	c := g.newClient(web, WebSocket, raw.RemoteAddr(), g.now())
+	c := g.newClient(web, WebSocket, raw)
 	// The hand-over in Accept ends what ConnState counts; from here on this does.
 	g.wg.Add(1)
 	conn, err := websocket.Accept(lean{w}, r, &websocket.AcceptOptions{

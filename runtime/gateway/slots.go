@@ -3,6 +3,7 @@ package gateway
 import (
 	"net"
 	"sync"
+	"time"
 
 	"shield/runtime/shield"
 )
@@ -17,9 +18,9 @@ type slots struct {
 	conns map[*slotConn]struct{}
 }
 
-// take gives conn a slot, or says which limit is reached.
-func (s *slots) take(conn net.Conn) (*slotConn, shield.Code) {
-	c := &slotConn{Conn: conn, slots: s, ip: ipOf(conn.RemoteAddr())}
+// take gives conn a slot from now on, or says which limit is reached.
+func (s *slots) take(conn net.Conn, now time.Duration) (*slotConn, shield.Code) {
+	c := &slotConn{Conn: conn, slots: s, ip: ipOf(conn.RemoteAddr()), began: now}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -67,6 +68,7 @@ type slotConn struct {
 	net.Conn
 	slots *slots
 	ip    string
+	began time.Duration // when it was accepted
 	once  sync.Once
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -175,6 +176,34 @@ func TestWebSocketPings(t *testing.T) {
 		_ = dead.CloseNow()
 		wg.Wait()
 		r.close()
+	})
+}
+
+// The time for a login begins with the connection, not with the request for a
+// WebSocket.
+func TestASlowRequestGetsNoMoreTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pipes := newPipes()
+		r := newRig(t, WebSocket, func(c *Config) {
+			_ = c.Listeners[0].Net.Close() // the pipes take its place
+			c.Listeners[0].Net = pipes
+		})
+		start := time.Now()
+		conn, err := pipes.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		time.Sleep(8 * time.Second)
+		if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, conn)
+		if d := time.Since(start); d < 10*time.Second || d > 12*time.Second { // the sweep and the close take up to a second each
+			t.Errorf("closed %v after the connection, want 10s", d)
+		}
+		r.close()
+		r.wantCount("closed_handshake_timeout", 1)
 	})
 }
 

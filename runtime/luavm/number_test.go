@@ -18,6 +18,7 @@ func TestStringsAsNumbers(t *testing.T) {
 		{`local v = setmetatable({}, {__add = function(a, b) return tostring(a ~= b) end, __unm = function() return "neg" end}) return "5" + v, v + "5", "x" + v, -v`, "true true true neg"},
 		{`return pcall(function() return "x" + 1 end)`, `false test.lua:1: attempt to perform arithmetic on a string value: "x" is no number`},
 		{`return pcall(function() return "1" + zzqq end)`, "false test.lua:1: attempt to perform arithmetic on a nil value (global 'zzqq')"},
+		{`return pcall(function() error("cannot perform concat operation") end)`, "false test.lua:1: cannot perform concat operation"},
 		{`return pcall(function() return -"x" end)`, "false test.lua:1: attempt to perform arithmetic on a string value"},
 	} {
 		if got := b.do(tt.src); got != tt.want {

@@ -33,7 +33,7 @@ func reword(L *lua.LState, text string) string {
 		return ""
 	}
 	if f.Fn.IsG {
-		if f.Parent == nil || !strings.Contains(text, "cannot perform ") && !strings.HasSuffix(text, "__unm undefined") {
+		if !calculates(L, f.Parent) {
 			return rewordArgument(L, f, text)
 		}
 		f = f.Parent // strings calculate in metamethods of ours
@@ -52,6 +52,16 @@ func reword(L *lua.LState, text string) string {
 		return place + better
 	}
 	return ""
+}
+
+// calculates reports whether f is in the middle of arithmetic.
+func calculates(L *lua.LState, f *frameMirror) bool {
+	if f == nil {
+		return false
+	}
+	e, ok := failedAt(L, f)
+	op := int(e.inst >> 26)
+	return ok && (op >= opAdd && op <= opPow || op == opUnm)
 }
 
 func failedAt(L *lua.LState, f *frameMirror) (e failed, ok bool) {
@@ -74,7 +84,7 @@ func (e *failed) reword() string {
 		case opTForLoop:
 			return fmt.Sprintf("attempt to call a %s value (for iterator: 'for ... in' wants a function, such as pairs(t) gives)", e.typeOf(operandA(e.inst)))
 		}
-	case strings.HasPrefix(e.words, "cannot perform concat operation"):
+	case strings.HasPrefix(e.words, "cannot perform concat operation") && op == opConcat:
 		return e.concat()
 	case strings.HasPrefix(e.words, "cannot perform ") && op >= opAdd && op <= opPow:
 		return e.arithmetic()

@@ -137,29 +137,8 @@ func (r *Result) script(dir, name string) {
 	var se *luavm.ScriptError
 	if errors.As(err, &se) {
 		p.Line, p.Column, p.Message, p.Source = se.Line, se.Column, se.Message, se.SourceLine
-		p.Excerpt = excerpt(se)
+		p.Excerpt = se.Excerpt()
 	}
 	r.Problems = append(r.Problems, p)
 	r.Failed = true
-}
-
-// excerpt is the source line with a caret below the column, or "".
-func excerpt(e *luavm.ScriptError) string {
-	if e.SourceLine == "" {
-		return ""
-	}
-	head := fmt.Sprintf("%5d | ", e.Line)
-	s := head + e.SourceLine
-	if e.Column > 0 {
-		// Tabs stay, so that the caret stands below its column however wide a
-		// terminal draws them.
-		blank := strings.Map(func(r rune) rune {
-			if r == '\t' {
-				return r
-			}
-			return ' '
-		}, e.SourceLine[:min(e.Column-1, len(e.SourceLine))])
-		s += "\n" + strings.Repeat(" ", len(head)-2) + "| " + blank + "^"
-	}
-	return s
 }

@@ -51,7 +51,7 @@ func (r *Result) globals(dir string, cfg *config.Config, world *luavm.World) {
 			}
 			told[fmt.Sprint(u.Line, message)] = true
 			p := Problem{Problem: config.Problem{Pos: config.Pos{File: file, Line: u.Line}, Message: message, Warning: true}, Source: lineOf(dir, file, u.Line)}
-			p.Excerpt = excerpt(&luavm.ScriptError{Line: u.Line, SourceLine: p.Source})
+			p.Excerpt = (&luavm.ScriptError{Line: u.Line, SourceLine: p.Source}).Excerpt()
 			r.Problems = append(r.Problems, p)
 		}
 	}

@@ -90,12 +90,12 @@ func (r *Result) thrown(dir, script string, err error) {
 	switch {
 	case errors.As(err, &syntax):
 		p.File, p.Line, p.Column, p.Message, p.Source = syntax.File, syntax.Line, syntax.Column, syntax.Message, syntax.SourceLine
-		p.Excerpt = excerpt(syntax)
+		p.Excerpt = syntax.Excerpt()
 	case errors.As(err, &run) && run.File != "":
 		p.File, p.Line = run.File, run.Line
 		p.Message = "throws when it is loaded: " + strings.TrimPrefix(run.Message, fmt.Sprintf("%s:%d: ", run.File, run.Line))
 		p.Source = lineOf(dir, run.File, run.Line)
-		p.Excerpt = excerpt(&luavm.ScriptError{Line: run.Line, SourceLine: p.Source})
+		p.Excerpt = (&luavm.ScriptError{Line: run.Line, SourceLine: p.Source}).Excerpt()
 	case errors.As(err, &run):
 		p.Message = "throws when it is loaded: " + run.Message
 	case errors.As(err, &code):

@@ -42,23 +42,7 @@ func (p *Problem) Unwrap() error { return shield.ScriptLoadFailed }
 
 // Excerpt is the source line with a caret below the column, or "".
 func (p *Problem) Excerpt() string {
-	if p.Source == "" {
-		return ""
-	}
-	head := fmt.Sprintf("%5d | ", p.Line)
-	s := head + p.Source
-	if p.Column > 0 {
-		// Tabs are kept in the padding, so that the caret stands below its column
-		// however wide a terminal draws them.
-		pad := []byte(p.Source[:min(p.Column-1, len(p.Source))])
-		for i, c := range pad {
-			if c != '\t' {
-				pad[i] = ' '
-			}
-		}
-		s += "\n" + strings.Repeat(" ", len(head)-2) + "| " + string(pad) + "^"
-	}
-	return s
+	return (&luavm.ScriptError{Line: p.Line, Column: p.Column, SourceLine: p.Source}).Excerpt()
 }
 
 // problem makes a Problem of what loading a file gave.

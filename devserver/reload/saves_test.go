@@ -207,6 +207,8 @@ func TestProblemsAreExplained(t *testing.T) {
 			"services/svc.lua:2:11: syntax error near '='\n    2 | local x = = 3\n      |           ^\nsvc: gen 1 keeps serving"},
 		{"syntax, a longer word", "local M = {}\nreturn M\n\tlocal x = 3\n",
 			"services/svc.lua:3:2: syntax error near 'local'\n    3 | \tlocal x = 3\n      | \t^\nsvc: gen 1 keeps serving"},
+		{"syntax, behind letters of several bytes", "local M = {}\nM.t = 'größe' = 3\nreturn M\n",
+			"services/svc.lua:2:17: syntax error near '='\n    2 | M.t = 'größe' = 3\n      |               ^\nsvc: gen 1 keeps serving"},
 		{"throws", "local M = {}\n\terror('no map')\nreturn M\n",
 			"services/svc.lua:2: no map\n    2 | \terror('no map')\nsvc: gen 1 keeps serving"},
 	} {

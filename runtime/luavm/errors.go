@@ -76,6 +76,27 @@ func (e *ScriptError) Error() string {
 
 func (e *ScriptError) Unwrap() error { return e.Err }
 
+// Excerpt is the source line with a caret below the column, or "".
+func (e *ScriptError) Excerpt() string {
+	if e.SourceLine == "" {
+		return ""
+	}
+	head := fmt.Sprintf("%5d | ", e.Line)
+	s := head + e.SourceLine
+	if e.Column > 0 {
+		// Tabs stay, so that the caret stands below its column however wide a
+		// terminal draws them; a letter of several bytes is one blank.
+		blank := strings.Map(func(r rune) rune {
+			if r == '\t' {
+				return r
+			}
+			return ' '
+		}, e.SourceLine[:min(e.Column-1, len(e.SourceLine))])
+		s += "\n" + strings.Repeat(" ", len(head)-2) + "| " + blank + "^"
+	}
+	return s
+}
+
 var placeRE = regexp.MustCompile(`^\s*([^\n]+?):(\d+):`)
 
 // errorValue is the Lua form of a limit that a script met.

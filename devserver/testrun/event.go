@@ -21,7 +21,6 @@ const (
 	EventCoverage = "coverage" // lines that ran, at the very end
 	EventEnd      = "end"      // everything has ended
 	eventHits     = "hits"     // from a child: lines that ran
-	eventConfig   = "config"   // from a child: shield.yaml is wrong
 )
 
 // The results of tests and files.

@@ -48,6 +48,9 @@ func (b *logbook) add(row shield.LogRow) {
 	if len(b.rows) >= maxRows {
 		return
 	}
+	if len(b.rows) == maxRows-1 {
+		row.Text = fmt.Sprintf("these are %d lines of log; what follows is not kept", maxRows)
+	}
 	b.rows = append(b.rows, logged{b.turns.Count(), row})
 	close(b.more)
 	b.more = make(chan struct{})

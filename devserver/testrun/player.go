@@ -39,6 +39,9 @@ type heard struct {
 	text  string
 }
 
+// shown is how many of the pushes that came last a message lists.
+const shown = 8
+
 // expectLimit is how long expect and its like wait, in virtual time.
 const expectLimit = 5 * time.Second
 
@@ -115,7 +118,7 @@ func (p *player) listen() {
 				}
 			}
 			p.got = append(p.got, h)
-			p.all = append(p.all, strings.TrimSpace(h.text))
+			p.all = append(p.all[max(0, len(p.all)-shown+1):], strings.TrimSpace(h.text))
 		}
 		close(p.more)
 		p.more = make(chan struct{})
@@ -184,7 +187,7 @@ func (p *player) seen() string {
 		lines = append(lines, "it got nothing")
 	} else {
 		lines = append(lines, "it got, last:")
-		for _, text := range p.all[max(0, len(p.all)-8):] {
+		for _, text := range p.all {
 			lines = append(lines, "  "+clip(text, 200))
 		}
 	}

@@ -296,6 +296,22 @@ func TestDuplicateID(t *testing.T) {
 	}
 }
 
+// A peer is configured under a name that it does not know itself, and dials first:
+// it is one node all the same.
+func TestAnotherNameOfAPeer(t *testing.T) {
+	pair(t, func(_ *world, a, b *testNode) {
+		a.cfg.Peers, a.cfg.Settle = []string{addrOf(8)}, -1
+		a.wrap = func(t cluster.Transport) cluster.Transport { return forwarded{t, addrOf(8), b.addr} }
+	}, func(_ *world, a, b *testNode) {
+		a.wantStates(2*time.Second, "b online")
+		time.Sleep(time.Minute)
+		a.wantStates(0, "b online")
+		if got := append(a.events(), b.events()...); len(got) != 2 {
+			t.Errorf("events %q", got)
+		}
+	})
+}
+
 // A holder that does not answer a ping gives its id up.
 func TestDeadHolderIsReplaced(t *testing.T) {
 	pair(t, nil, func(w *world, a, b *testNode) {

@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -139,5 +140,35 @@ func TestRedials(t *testing.T) {
 		}
 		c := w.start("c", 9)
 		c.wantStates(time.Second, "a online")
+	})
+}
+
+// Nodes that came and went for good are remembered, but not without end.
+func TestTombstonesAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("1034 nodes come and go")
+	}
+	const most, more = 1024, 10
+	hostile(t, func(t *testing.T, _ *world, a *testNode, s *stranger) {
+		name := func(i int) shield.NodeID { return shield.NodeID(fmt.Sprint("old-", i)) }
+		for i := range most + more {
+			id := s.identity()
+			id.Node = name(i)
+			l := s.join(t, a.addr, id)
+			for a.sees(id.Node) != shield.Online {
+				time.Sleep(time.Millisecond)
+			}
+			l.Close("it was short")
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(65 * time.Second)
+		if n := len(a.c.Nodes()); n != most+2 { // itself and the honest peer
+			t.Errorf("%d rows, want %d", n, most+2)
+		}
+		for i, want := range map[int]shield.Code{0: shield.NodeNotFound, more - 1: shield.NodeNotFound, more: shield.NodeRemoved, most + more - 1: shield.NodeRemoved} {
+			if _, err := a.c.Resolve(name(i), "x"); !errors.Is(err, want) {
+				t.Errorf("Resolve on %s = %v, want %s", name(i), err, want)
+			}
+		}
 	})
 }

@@ -144,8 +144,12 @@ func (c *Cluster) checkMember(m *member, now time.Duration) {
 	if cn := c.connOf(m.id); cn != nil {
 		cn.link.Close("removed after " + c.lim.removed.String() + " offline")
 	}
-	for _, gone := range c.own.members.prune() {
-		c.forget(gone.id)
+	gone := c.own.members.prune()
+	for _, m := range gone {
+		c.forget(m.id)
+	}
+	if len(gone) > 0 {
+		c.publishViews()
 	}
 }
 

@@ -3,6 +3,7 @@ package luavm
 import (
 	"strings"
 	"testing"
+	"time"
 
 	lua "github.com/yuin/gopher-lua"
 )
@@ -99,6 +100,39 @@ func TestNames(t *testing.T) {
 			}
 		})
 	}
+}
+
+// FuzzNames runs any source: what is said of its errors must never fail itself,
+// and whatever compiles has globals that can be listed.
+func FuzzNames(f *testing.F) {
+	for _, src := range []string{
+		`local t; return t.x`, `local a, b = 1 return a.b.c .. b`, `for i = 1, nil do end`, `for k in 3 do end`, `return #x < -y`,
+		`local function f(...) return arg.n.x, ... end return f(1)`, `do local a end local b b:c()`, `repeat local z until z.y`,
+		`while true do local q = 1 if q then break end end return q.r`, `goto done local x ::done:: return ({}).x.y`,
+		`pairs()`, `table.insert(t.x, 1)`, `return setmetatable({}, {__index = function(t, k) return k.z.y end}).a`,
+	} {
+		f.Add(src)
+	}
+	w := newWorld(f, Config{Files: files{}})
+	f.Fuzz(func(t *testing.T, src string) {
+		if len(src) > 2000 {
+			return
+		}
+		code, err := compile("test.lua", src)
+		if err != nil {
+			return
+		}
+		if _, err := Globals("test.lua", []byte(src)); err != nil {
+			t.Fatalf("Globals of what compiles: %v", err)
+		}
+		vm := w.NewVM(VMConfig{Limits: Limits{HandlerTime: 50 * time.Millisecond, Memory: 64 << 20}})
+		defer vm.Close()
+		h := w.Take()
+		defer h.Give()
+		if _, re := vm.Run(h, Call{Fn: vm.closure(code.Proto)}); re != nil && re.Kind == KindPanic {
+			t.Fatalf("%s\n%s\n%s", src, re.Message, re.Traceback)
+		}
+	})
 }
 
 // TestNamesAreUnsure leaves a value nameless where two things could be meant.

@@ -65,7 +65,7 @@ type Lua struct {
 // Sandbox opens parts of Lua's library that are closed by default.
 type Sandbox struct {
 	AllowOS bool `key:"allow_os" is:"any" doc:"os.getenv, os.remove, os.rename, os.tmpname"`
-	AllowIO bool `key:"allow_io" is:"any" doc:"the io library"`
+	AllowIO bool `key:"allow_io" is:"any" doc:"the io library; a service may have 100 files open"`
 	// Folders are what both may touch; see DefaultFolder.
 	Folders []string `key:"folders" is:"any" doc:"the only folders that io and os may touch, relative to the project or absolute; absent = data"`
 }

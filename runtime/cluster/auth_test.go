@@ -136,7 +136,7 @@ func TestSelfAmongPeers(t *testing.T) {
 		// handshake can know.
 		a := w.make("a", 1, 1, 2, 8, 9)
 		a.cfg.Advertise = addrOf(8)
-		a.wrap = func(t cluster.Transport) cluster.Transport { return forwarded{t, addrOf(9), a.addr} }
+		a.wrap = func(t cluster.Transport) cluster.Transport { return forwarded{t, addrOf(9), a.addr, 0} }
 		if err := a.start(); err != nil {
 			t.Fatal(err)
 		}
@@ -149,15 +149,18 @@ func TestSelfAmongPeers(t *testing.T) {
 	})
 }
 
-// forwarded is a transport of which one address leads to another.
+// forwarded is a transport of which one address leads to another, and takes its
+// time.
 type forwarded struct {
 	cluster.Transport
 	from, to string
+	takes    time.Duration
 }
 
 func (f forwarded) Dial(ctx context.Context, addr string) (cluster.Link, error) {
 	if addr == f.from {
 		addr = f.to
+		time.Sleep(f.takes)
 	}
 	return f.Transport.Dial(ctx, addr)
 }

@@ -301,7 +301,7 @@ func TestDuplicateID(t *testing.T) {
 func TestAnotherNameOfAPeer(t *testing.T) {
 	pair(t, func(_ *world, a, b *testNode) {
 		a.cfg.Peers, a.cfg.Settle = []string{addrOf(8)}, -1
-		a.wrap = func(t cluster.Transport) cluster.Transport { return forwarded{t, addrOf(8), b.addr} }
+		a.wrap = func(t cluster.Transport) cluster.Transport { return forwarded{t, addrOf(8), b.addr, time.Second} }
 	}, func(_ *world, a, b *testNode) {
 		a.wantStates(2*time.Second, "b online")
 		time.Sleep(time.Minute)

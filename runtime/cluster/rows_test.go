@@ -55,6 +55,13 @@ func TestCountersAndRows(t *testing.T) {
 			r.RTTMicros < 4000 || r.Address != b.addr || r.Epoch != b.c.Epoch() || r.Reason != "it dialled us" {
 			t.Errorf("the row of b: %+v", r)
 		}
+		c := a.w.start("c", 3, 2)
+		c.wantStates(time.Second, "b online")
+		time.Sleep(10 * time.Millisecond)
+		if gw := c.c.Nodes()[1].Gateways; len(gw) != 1 || gw[0] != "tcp://10.0.0.2:7001" {
+			t.Errorf("who joins later hears of the gateways %q", gw)
+		}
+		c.stop()
 		b.stop()
 		if r := a.c.Nodes()[2]; r.State != shield.Offline || r.RoutesVersion != 0 || r.HeartbeatAge != nil || a.c.Counters().Connections != 0 {
 			t.Errorf("the row of b when it has left: %+v", r)

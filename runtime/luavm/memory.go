@@ -130,9 +130,13 @@ func (vm *VM) measure() Usage {
 	return u
 }
 
+// stackBytes is what a Lua stack takes beside its registers: the frames of the
+// calls that it may nest, and its goroutine.
+const stackBytes = 20 << 10
+
 // stack visits the registers and functions of a stack.
 func (w *walker) stack(L *lua.LState) {
-	w.bytes += 24 << 10
+	w.bytes += stackBytes + int64(cap(registryOf(L).array))*16
 	for _, v := range registers(L) {
 		if v != nil {
 			w.visit(v)
@@ -244,7 +248,7 @@ func (w *walker) coroutine(co *coroutine) {
 	if co.k == nil {
 		return
 	}
-	w.bytes += 24 << 10
+	w.bytes += stackBytes + int64(cap(co.stack.values()))*16
 	for _, v := range co.stack.values() {
 		if v != nil {
 			w.visit(v)

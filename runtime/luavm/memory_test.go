@@ -94,6 +94,7 @@ func TestMeasureIsAboutRight(t *testing.T) {
 		"gmatch":                `t = {} for i = 1, 300 do t[i] = (("x"):rep(20000) .. i):gmatch(".") end`,
 		"letters":               `t = {} for i = 1, 300 do t[i] = utf8.codes(("x"):rep(20000) .. i) end`,
 		"wrap":                  `t = {} for i = 1, 300 do t[i] = coroutine.wrap(function(s) coroutine.yield() return s end) t[i](("x"):rep(90000) .. i) end`,
+		"stacks":                `t = {} local function wait(...) coroutine.yield() return ... end for i = 1, 30 do t[i] = coroutine.wrap(function() wait(unpack({}, 1, 20000)) end) t[i]() end`,
 		"code":                  `t = {} for i = 1, 300 do t[i] = assert(loadstring(("x = y" .. i .. " + z "):rep(100))) end`,
 		"names":                 `t = {} for i = 1, 300 do local s = {} for j = 1, 100 do s[j] = "x" .. j .. "= 'y" .. i * j .. "' " end t[i] = assert(loadstring(table.concat(s))) end`,
 		"a text in many places": `t = {} local s = ("x"):rep(1e6) for i = 1, 5000 do t[i] = {text = s} end`,

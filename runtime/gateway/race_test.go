@@ -86,6 +86,52 @@ func raceOnce(t *testing.T, r *rig, seed uint64) {
 	}
 }
 
+// Every push is written, refused or lost, and counted as that, however its session
+// ends: the client leaves, reads too slowly, is kicked, or its target dies.
+func TestEveryPushIsAccountedFor(t *testing.T) {
+	eachTransport(t, func(t *testing.T, transport string) {
+		r := newRig(t, transport, func(c *Config) { c.Limits.SendQueue, c.Limits.CloseTimeout = 100, 50*time.Millisecond })
+		var pushed atomic.Int64
+		for seed := range uint64(20) {
+			rng := rand.New(rand.NewPCG(seed, 6))
+			b := r.dial()
+			ref := r.login(b, "ada")
+			reads, body := rng.IntN(400), make([]byte, rng.IntN(4000))
+			var wg sync.WaitGroup
+			for range 3 {
+				wg.Go(func() {
+					for range 200 {
+						r.Push(&shield.Push{Client: ref, Route: rPos, Body: body})
+						pushed.Add(1)
+					}
+				})
+			}
+			for range reads {
+				if _, _, err := b.recv(); err != nil {
+					break
+				}
+			}
+			switch seed % 4 {
+			case 0:
+				_ = r.CloseSession(ref, "") // may be over: it read too slowly
+			case 1:
+				r.TargetGone(players, shield.ServiceDead)
+			}
+			b.conn.Close()
+			wg.Wait()
+		}
+		r.close() // waits for whoever writes
+		n := r.Counters()
+		told := n[cFramesOut] + n[cOutLost]
+		for _, refused := range []string{cOutSession, cOutEpoch, cOutOwner, cOutRoute, cOutDirection, cOutSize, cOutQueue} {
+			told += n[refused]
+		}
+		if told != pushed.Load() {
+			t.Errorf("of %d pushes the counters tell %d: %v", pushed.Load(), told, n)
+		}
+	})
+}
+
 // 100 logins race for one session: one wins, the others are told.
 func TestOneOfManyBindsWins(t *testing.T) {
 	r := newRig(t, TCP, nil)

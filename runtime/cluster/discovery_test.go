@@ -139,8 +139,8 @@ func TestDiscoveredButSilent(t *testing.T) {
 }
 
 // Another process has registered under this node's id: that is for the handshake
-// to settle, not a peer.
-func TestOwnIDElsewhere(t *testing.T) {
+// to settle, not a peer. Nor is what can't be an id, or has no address.
+func TestListedNonsense(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
 		defer w.close()
@@ -152,7 +152,9 @@ func TestOwnIDElsewhere(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		r.mu.Lock()
-		r.nodes["a"] = registration{cluster.Candidate{Node: "a", Addr: addrOf(99)}, time.Now().Add(time.Hour)}
+		for node, addr := range map[shield.NodeID]string{"a": addrOf(97), "b:c": addrOf(98), "": addrOf(99), "nowhere": ""} {
+			r.nodes[node] = registration{cluster.Candidate{Node: node, Addr: addr}, time.Now().Add(time.Hour)}
+		}
 		r.mu.Unlock()
 		time.Sleep(10 * time.Second)
 		a.wantStates(0)

@@ -188,3 +188,33 @@ func TestRemovedHasNoLink(t *testing.T) {
 		b.wantStates(time.Second, "a online")
 	})
 }
+
+// A reply counts only on the link that its call went out on, and the loss of one
+// node ends no call to another.
+func TestCallsBelongToTheirLink(t *testing.T) {
+	hostile(t, func(t *testing.T, w *world, a *testNode, s *stranger) {
+		b := w.nodes[1]
+		l := s.join(t, a.addr, s.identity())
+		a.wantStates(time.Second, "b online", "evil online")
+		held := make(waiter, 2)
+		if _, err := a.c.Call(&shield.Envelope{Target: shield.Handle{Node: "b", Epoch: b.c.Epoch(), ID: 1}, Method: "hold", Timeout: time.Minute}, held); err != nil {
+			t.Fatal(err)
+		}
+		for id := range uint64(20) {
+			_ = l.Write(cluster.Data, wire.AppendReply(nil, &wire.Reply{CallID: id, Result: []byte("stolen")}))
+		}
+		time.Sleep(100 * time.Millisecond)
+		if n := a.c.Drops()["late_replies"]; n != 20 {
+			t.Errorf("%d of 20 stray replies were counted", n)
+		}
+		l.Close("gone")
+		a.wantStates(time.Second, "b online", "evil offline")
+		if len(held) != 0 {
+			t.Fatalf("the call to b ended with %+v", <-held)
+		}
+		b.services().kept(0).Reply([]byte("mine"), nil)
+		if r := <-held; string(r.result) != "mine" {
+			t.Errorf("the call to b ended with %q, %v", r.result, r.err)
+		}
+	})
+}

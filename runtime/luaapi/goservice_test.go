@@ -3,6 +3,7 @@ package luaapi_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,6 +47,8 @@ func (c *counter) Handle(ctx *service.GoContext, method string, args value.Paylo
 		return value.Payload{}, ctx.Sleep(time.Hour)
 	case "own":
 		return value.Payload{}, shield.Errorf(shield.PermissionDenied, "not you")
+	case "wrapped":
+		return value.Payload{}, fmt.Errorf("opening the vault: %w", shield.Errorf(shield.PermissionDenied, "not you"))
 	case "crash":
 		panic("a bug in Go")
 	case "panic":
@@ -81,6 +84,7 @@ return M`}, nil)
 	n.want(`[1,2,10]`, "counter", "ask")
 	n.want(`[{"a":1},"counter"]`, "counter", "config")
 	n.want(`[false,"permission_denied","not you"]`, "a", "err", "own")
+	n.want(`[false,"permission_denied","opening the vault: permission_denied: not you"]`, "a", "err", "wrapped")
 	n.want(`[false,"method_not_found","no method none"]`, "a", "err", "none")
 	n.want(`[false,"handler_error","crash: Go panic: a bug in Go"]`, "a", "err", "crash")
 	n.want(`[null,"init_failed"]`, "a", "spawn")

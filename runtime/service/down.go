@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -29,10 +30,11 @@ func (r *Runtime) Down() []Down {
 			there[s.name] = s
 		}
 	}
-	var all []Down
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, spec := range r.specs {
+	specs := slices.Collect(maps.Values(r.specs))
+	r.mu.Unlock()
+	var all []Down
+	for _, spec := range specs {
 		for i := range spec.Instances {
 			d := Down{Name: spec.instance(i), Module: spec.Name, Script: spec.Script}
 			if s := there[d.Name]; s != nil {

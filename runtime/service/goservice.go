@@ -2,7 +2,6 @@ package service
 
 import (
 	"log/slog"
-	"strings"
 	"time"
 
 	"shield/runtime/shield"
@@ -16,7 +15,8 @@ type GoService interface {
 	Init(ctx *GoContext, args GoArgs) error
 	// Handle answers a message. args and what it returns are detached values:
 	// whoever gets them owns them. An error that carries a code arrives with
-	// that code at the caller, any other as handler_error.
+	// that code at the caller, any other as handler_error. What it returns for a
+	// send goes nowhere.
 	Handle(ctx *GoContext, method string, args value.Payload) (value.Payload, error)
 	// Shutdown may wait, as long as ctx.Deadline allows.
 	Shutdown(ctx *GoContext, reason string)
@@ -171,7 +171,7 @@ func (b *goBody) handle(k *worker, t *Turn, m *message) (err *shield.Error) {
 	case kindCall, kindSend:
 		out, herr := b.impl.Handle(c, m.method, m.args)
 		if herr != nil {
-			return shield.AsError(herr, shield.HandlerError)
+			return failure(herr)
 		}
 		if !t.answers {
 			return nil // k.out must stay empty for the next turn
@@ -183,9 +183,9 @@ func (b *goBody) handle(k *worker, t *Turn, m *message) (err *shield.Error) {
 	case kindClient, kindNotice:
 		return b.client(c, m)
 	case kindTimer:
-		return shield.AsError(m.timer.goFn(c), shield.HandlerError)
+		return failure(m.timer.goFn(c))
 	case kindFork:
-		return shield.AsError(m.goFn(c), shield.HandlerError)
+		return failure(m.goFn(c))
 	case kindTurn:
 		switch {
 		case m.run != nil:
@@ -197,6 +197,22 @@ func (b *goBody) handle(k *worker, t *Turn, m *message) (err *shield.Error) {
 		}
 	}
 	return nil
+}
+
+// failure is the error of a Go handler as its caller hears it: with the code that
+// it carries, and with the words around that.
+func failure(err error) *shield.Error {
+	e := shield.AsError(err, shield.HandlerError)
+	switch err.(type) {
+	case nil, *shield.Error, shield.Code:
+		return e
+	}
+	if shield.CodeOf(err) == "" {
+		return e // its words are all there already
+	}
+	wrapped := *e
+	wrapped.Message, wrapped.Err = err.Error(), err
+	return &wrapped
 }
 
 func (b *goBody) client(c *GoContext, m *message) *shield.Error {
@@ -211,11 +227,11 @@ func (b *goBody) client(c *GoContext, m *message) *shield.Error {
 		b.s.rt.count.handlerMissing.Add(1)
 		return shield.Errorf(shield.RPCHandlerMissing, "%s is a Go service without HandleClient", b.s.label())
 	}
-	return shield.AsError(impl.HandleClient(c, m.client, m.method, value.ToGo(m.args.At(0))), shield.HandlerError)
+	return failure(impl.HandleClient(c, m.client, m.method, value.ToGo(m.args.At(0))))
 }
 
 func (b *goBody) has(hook string) bool {
-	return strings.HasPrefix(hook, "on_shutdown") || hook == "on_exit"
+	return hook == "on_shutdown" || hook == "on_exit"
 }
 
 func (b *goBody) onError(*worker, *Turn, *shield.Error)  {}

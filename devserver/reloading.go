@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"shield/devserver/check"
 	"shield/devserver/reload"
 	"shield/devserver/watch"
 	"shield/runtime/config"
@@ -34,6 +35,7 @@ type reloading struct {
 	round sync.Mutex // one change at a time; guards what follows
 	yaml  refusal    // of shield.yaml
 	rpc   refusal    // of rpc.yaml
+	names check.Names
 
 	mu     sync.Mutex
 	is     *config.Config // what runs
@@ -130,6 +132,7 @@ func (r *reloading) change(ctx context.Context, set watch.ChangeSet) []reload.Re
 		set.Changes = code
 		results = r.code.Change(ctx, set)
 		r.note(results, "save")
+		r.warnOfNames(set)
 	}
 	r.settings(set.Snapshot, yaml, rpc)
 	return results

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,43 +19,81 @@ import (
 // global that is nil. globals warns of those that will break there, which is no
 // proof of a mistake, for a script may set globals in ways that can't be seen.
 func (r *Result) globals(dir string, cfg *config.Config, world *luavm.World) {
-	known := &names{vm: world.NewVM(luavm.VMConfig{Inert: true}), set: map[string]bool{}, routes: cfg.RPC}
-	defer known.vm.Close()
-	uses := map[string][]luavm.GlobalUse{}
+	sources := map[string][]byte{}
 	for _, file := range r.Files {
+		if src, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(file))); err == nil { // else it was told
+			sources[file] = src
+		}
+	}
+	r.Problems = append(r.Problems, new(Names).Wrong(world, cfg.RPC, sources)...)
+}
+
+// Names finds such names. It remembers what it has read; the zero value is ready.
+type Names struct{ read map[string]readScript }
+
+type readScript struct {
+	source string
+	uses   []luavm.GlobalUse
+}
+
+// Wrong gives warnings about the scripts of a project: all of them, for each may
+// set what another uses.
+func (n *Names) Wrong(world *luavm.World, routes []config.Route, sources map[string][]byte) (all []Problem) {
+	known := &names{vm: world.NewVM(luavm.VMConfig{Inert: true}), set: map[string]bool{}, routes: routes}
+	defer known.vm.Close()
+	read := map[string]readScript{}
+	for file, src := range sources {
 		if !isGameScript(file) {
 			continue
 		}
-		src, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(file)))
-		if err != nil {
-			continue // it was told
-		}
-		found, err := luavm.Globals(file, src)
-		if err != nil {
-			continue // likewise
-		}
-		uses[file] = found
-		for _, u := range found {
-			if u.Set {
-				known.set[strings.Join(u.Path, ".")] = true
-				known.globals = append(known.globals, u.Path[0])
+		s, ok := n.read[file]
+		if !ok || s.source != string(src) {
+			uses, err := luavm.Globals(file, src)
+			if err != nil {
+				continue // it was told
 			}
-			known.hidden = known.hidden || u.Path[0] == "_G" || u.Path[0] == "setfenv"
+			s = readScript{string(src), uses}
 		}
+		read[file] = s
+		known.learn(s.uses)
 	}
-	for file, found := range uses {
-		told := map[string]bool{}
-		for _, u := range found {
-			message := known.wrong(u)
-			if message == "" || told[fmt.Sprint(u.Line, message)] {
-				continue
-			}
-			told[fmt.Sprint(u.Line, message)] = true
-			p := Problem{Problem: config.Problem{Pos: config.Pos{File: file, Line: u.Line}, Message: message, Warning: true}, Source: lineOf(dir, file, u.Line)}
-			p.Excerpt = (&luavm.ScriptError{Line: u.Line, SourceLine: p.Source}).Excerpt()
-			r.Problems = append(r.Problems, p)
+	n.read = read
+	for _, file := range slices.Sorted(maps.Keys(read)) {
+		all = append(all, known.problems(file, read[file])...)
+	}
+	return all
+}
+
+// learn takes in what a script sets.
+func (n *names) learn(uses []luavm.GlobalUse) {
+	for _, u := range uses {
+		if u.Set {
+			n.set[strings.Join(u.Path, ".")] = true
+			n.globals = append(n.globals, u.Path[0])
 		}
+		n.hidden = n.hidden || u.Path[0] == "_G" || u.Path[0] == "setfenv"
 	}
+}
+
+// problems gives each mistake of a line once.
+func (n *names) problems(file string, s readScript) (all []Problem) {
+	told := map[string]bool{}
+	lines := strings.Split(s.source, "\n")
+	for _, u := range s.uses {
+		message := n.wrong(u)
+		key := fmt.Sprint(u.Line, message)
+		if message == "" || told[key] {
+			continue
+		}
+		told[key] = true
+		p := Problem{Problem: config.Problem{Pos: config.Pos{File: file, Line: u.Line}, Message: message, Warning: true}}
+		if u.Line >= 1 && u.Line <= len(lines) {
+			p.Source = strings.TrimRight(lines[u.Line-1], "\r")
+		}
+		p.Excerpt = (&luavm.ScriptError{Line: u.Line, SourceLine: p.Source}).Excerpt()
+		all = append(all, p)
+	}
+	return all
 }
 
 // isGameScript leaves out what has other globals than a service: tests, and what

@@ -347,6 +347,7 @@ func (n *Node) onMember(ev cluster.Event) {
 	case ev.To == shield.Online:
 		edge{n}.resume(ev.Node)
 	case ev.To == shield.Removed:
+		n.lost(ev) // a bind may have come while it was offline, just before its link broke
 		n.waiting.take(ev.Node)
 	}
 }

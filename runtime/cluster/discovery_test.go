@@ -161,6 +161,32 @@ func TestListedNonsense(t *testing.T) {
 	})
 }
 
+// Where nobody is listed any more nobody is dialled.
+func TestVanishedIsNotDialled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		defer w.close()
+		r := newRegistry()
+		r.nodes["ghost"] = registration{cluster.Candidate{Node: "ghost", Addr: addrOf(99)}, time.Now().Add(20 * time.Second)}
+		a, times := w.make("a", 1), &dialTimes{}
+		a.cfg.Discovery = r
+		a.wrap = func(t cluster.Transport) cluster.Transport { times.Transport = t; return times }
+		if err := a.start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(19 * time.Second)
+		if n := times.count(); n < 10 {
+			t.Errorf("%d dials in 19 s", n)
+		}
+		time.Sleep(5 * time.Second) // until the next scan
+		n := times.count()
+		time.Sleep(time.Minute)
+		if got := times.count(); got != n {
+			t.Errorf("%d dials more when it had vanished", got-n)
+		}
+	})
+}
+
 // A node that vanishes from the backend is demoted once; its next heartbeat
 // takes it back.
 func TestVanishedIsSuspectOnce(t *testing.T) {

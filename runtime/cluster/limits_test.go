@@ -119,6 +119,12 @@ func (d *dialTimes) Dial(ctx context.Context, addr string) (cluster.Link, error)
 	return d.Transport.Dial(ctx, addr)
 }
 
+func (d *dialTimes) count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.at)
+}
+
 // A peer that comes up meets a fresh packet soon, however long it was away.
 func TestRedials(t *testing.T) {
 	times := &dialTimes{}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	lua "github.com/yuin/gopher-lua"
@@ -324,16 +325,19 @@ func TestInspectAStuckService(t *testing.T) {
 	}
 }
 
-func TestWaitsSayForWhom(t *testing.T) {
+func TestWaitsSayForWhom(t *testing.T) { synctest.Test(t, testWaitsSayForWhom) }
+
+func testWaitsSayForWhom(t *testing.T) {
 	n := start(t, scripts{
 		"a.lua": `local M = {} function M.go() return shield.call("b", "nap") end return M`,
 		"b.lua": `local M = {} function M.nap() shield.sleep(400) return 1 end return M`,
 	}, nil)
 	done := make(chan error, 1)
 	go func() { _, err := n.call("a", "go"); done <- err }()
-	var rows []service.Parked
-	for len(rows) < 2 {
-		rows = n.Waits(context.Background())
+	synctest.Wait() // until both wait
+	rows := n.Waits(context.Background())
+	if len(rows) != 2 {
+		t.Fatalf("%+v, want two", rows)
 	}
 	if rows[0].Name != "a" || rows[0].To.ID != 2 || rows[0].To.Node != "node-1" || rows[0].Calls != "nap" || !strings.Contains(rows[0].Stack, "a.lua:1") {
 		t.Errorf("%+v", rows[0])

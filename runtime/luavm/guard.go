@@ -26,7 +26,7 @@ type watcher struct {
 	quit   chan struct{}
 	heap   []metrics.Sample
 	now    atomic.Int64 // the time of the last tick, since the world began
-	live   atomic.Int64 // bytes that the last collection left, read each second
+	live   atomic.Int64 // bytes that the last collection left, read each tenth of a second
 }
 
 // watched is what the watcher noted about a turn.
@@ -42,6 +42,9 @@ type watched struct {
 // lingerTicks is how long the watcher stays awake without work: waking it for
 // each message of a quiet service would cost more than ticking on.
 const lingerTicks = 100
+
+// liveTicks is how often it reads what the process holds.
+const liveTicks = 10
 
 func (w *World) startWatcher() {
 	w.watch.rouse, w.watch.quit = make(chan struct{}, 1), make(chan struct{})
@@ -78,8 +81,10 @@ func (w *World) runWatcher() {
 		case <-tick.C:
 		}
 		w.watch.now.Store(int64(time.Since(began)))
-		if n%lingerTicks == 0 {
+		if n%liveTicks == 0 {
 			w.watch.readLive()
+		}
+		if n%lingerTicks == 0 {
 			w.trim()
 		}
 		if w.look(time.Now()) {

@@ -41,6 +41,9 @@ const (
 	tidyShare = 100 // at most one part in so many of the time
 	tidyRest  = 10 * time.Second
 	tidyCost  = 20 // ns
+	// When the process has grown by so many limits of the VM, a few short turns may
+	// have done it, each over before the watcher saw it.
+	tidyUrgent = 4
 )
 
 // Tidy looks at the VM's memory if that is due, and makes tables smaller that
@@ -53,14 +56,15 @@ func (vm *VM) Tidy() (u Usage, ok bool) {
 		return vm.look(), true
 	}
 	turns := vm.ran - s.ran
-	if turns < tidyTurns {
+	live := watch.live.Load()
+	urgent := live-s.live > tidyUrgent*vm.cfg.Limits.Memory
+	if turns < tidyTurns && !urgent {
 		return s.last, false
 	}
 	since := time.Duration(watch.now.Load()) - s.at
-	if since < max(tidyEvery, s.took*tidyShare) {
+	if since < s.took*tidyShare || since < tidyEvery && !urgent {
 		return s.last, false
 	}
-	live := watch.live.Load()
 	grown := live-s.live > max(vm.cfg.Limits.Memory, live)/16
 	if !grown && (since < tidyRest || turns < uint64(s.took/tidyCost)) {
 		return s.last, false

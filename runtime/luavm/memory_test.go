@@ -200,3 +200,21 @@ func TestCodeIsNoLargerThanItIs(t *testing.T) {
 	}
 	runtime.KeepAlive(code)
 }
+
+// Turns that are over before the watcher sees them twice don't fill the process.
+func TestShortTurnsAreFoundInTime(t *testing.T) {
+	b := oneBox(t, VMConfig{Limits: Limits{Memory: 8 << 20}})
+	for n := 1; ; n++ {
+		b.do(`t = t or {} t[#t + 1] = ("x"):rep(1e6)`)
+		b.hold()
+		u, looked := b.vm.Tidy()
+		b.pass()
+		if looked && u.Over(8<<20) {
+			return
+		}
+		if n == 250 { // a look each 256 turns would come after this
+			t.Fatalf("the service holds %d MB and nobody has looked", n)
+		}
+		time.Sleep(4 * time.Millisecond) // the watcher reads the real clock
+	}
+}

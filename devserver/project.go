@@ -27,6 +27,10 @@ func (r *reloading) saved(now bool) error {
 	if err != nil {
 		return err
 	}
+	if len(next.Services) == 0 && len(r.project().Services) > 0 {
+		// A file that is being written, more likely than a wish.
+		return errors.New("shield.yaml: there are no services in it any more; to run none, restart `shield dev`")
+	}
 	changed := differs(r.project(), next)
 	var errs []error
 	for _, m := range r.s.members {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -250,6 +251,25 @@ func TestASavedProjectStartsOnlyWhatDiffersAfresh(t *testing.T) {
 	write(t, dir, "shield.yaml", strings.Replace(yaml, "room.lua }", "gone.lua }", 1)) // refused
 	write(t, dir, "shield.yaml", fmt.Sprintf(projectYAML, 0))
 	eventually(t, "hall is gone", func() bool { return call(t, c, "node-2:hall", "ping") == "error service_not_found" })
+}
+
+// A file that is empty for longer than anybody waits, as slow disks make it, must
+// not cost the state of every service.
+func TestAnEmptyProjectStopsNothing(t *testing.T) {
+	dir := newProject(t, 0)
+	s, c := serve(t, dir, 2)
+	wantCall(t, c, `["one",1]`, "node-2:room", "ping")
+	write(t, dir, "shield.yaml", "")
+	eventually(t, "the empty file is refused", func() bool {
+		return slices.ContainsFunc(allRows(s), func(r shield.LogRow) bool { return strings.Contains(r.Text, "no services in it any more") })
+	})
+	wantCall(t, c, `["one",2]`, "node-2:room", "ping")
+	write(t, dir, "shield.yaml", fmt.Sprintf(projectYAML, 0)+"  # again\n")
+	eventually(t, "the whole file is live", func() bool {
+		res, err := c.Reload(t.Context(), control.ReloadRequest{})
+		return err == nil && res.OK
+	})
+	wantCall(t, c, `["one",3]`, "node-2:room", "ping")
 }
 
 func TestANodeIsKilledRestartedAndDrained(t *testing.T) {

@@ -280,10 +280,10 @@ func (s *Service) succeed() {
 			s.setFate(shield.Failed)
 			return
 		}
-		r.reg.remove(s)
 		if s.start.static && s.inited && !s.ending.stop && !r.stopping.Load() {
 			s.log(slog.LevelInfo, "ended: "+s.ending.reason+"; its restart policy leaves it at that", slog.String("event", "state"))
 		}
+		r.reg.remove(s) // whoever misses it finds the line that says why
 		return
 	}
 	s.mu.Lock()

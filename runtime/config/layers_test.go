@@ -152,6 +152,26 @@ func TestAnchors(t *testing.T) {
 	}
 }
 
+// A reload must not take an empty file for a wish to have no routes.
+func TestAnEmptyFileOfRoutes(t *testing.T) {
+	for src, want := range map[string]string{
+		"": "rpc.yaml: there is nothing in it (write routes: [] for none)", "# soon\n": "rpc.yaml: there is nothing in it (write routes: [] for none)",
+		"routes: []\n": "", "routes:\n": "",
+	} {
+		said := ""
+		if _, err := ParseRPC(RPCFileName, []byte(src), Default()); err != nil {
+			said = err.Error()
+		}
+		if said != want {
+			t.Errorf("ParseRPC(%q) = %q, want %q", src, said, want)
+		}
+	}
+	dir := project(t, map[string]string{"shield.yaml": "app: { name: a }\n", "rpc.yaml": ""})
+	if got := lines(t, Options{Dir: dir}); len(got) > 0 {
+		t.Errorf("Load = %q, want no problem: a start may have no routes", got)
+	}
+}
+
 func TestOverrides(t *testing.T) {
 	dir := project(t, map[string]string{
 		"shield.yaml": "services:\n  - { name: a, script: s.lua, config: { Seats: 1 } }\n  - { name: b, script: s.lua }\ndev: { nodes: 3 }\n", "s.lua": ""})

@@ -31,9 +31,13 @@ type rpcRoute struct {
 }
 
 // ParseRPC reads rpc.yaml for a reload and checks it against cfg. file is the
-// name that problems carry. The error is Problems.
+// name that problems carry. The error is Problems; one of them is an empty file,
+// which is more likely half written than a wish to take every route away.
 func ParseRPC(file string, src []byte, cfg *Config) ([]Route, error) {
 	routes, problems := parseRPC(file, src, cfg)
+	if routes == nil && problems == nil {
+		problems = []Problem{{Pos: Pos{File: file}, Message: "there is nothing in it", Cure: "write routes: [] for none"}}
+	}
 	if errs, _ := split(problems); errs != nil {
 		return nil, errs
 	}

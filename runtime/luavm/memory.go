@@ -57,6 +57,7 @@ func (vm *VM) Tidy() (u Usage, ok bool) {
 	}
 	turns := vm.ran - s.ran
 	live := watch.live.Load()
+	s.live = min(s.live, live)
 	urgent := live-s.live > tidyUrgent*vm.cfg.Limits.Memory
 	if turns < tidyTurns && !urgent {
 		return s.last, false

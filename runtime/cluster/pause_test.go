@@ -35,27 +35,33 @@ func TestPause(t *testing.T) {
 	})
 }
 
-// The time of a pause does not count for who has never answered either.
+// The time of a pause, or of a rest, does not count for who has never answered
+// either.
 func TestPauseOfTheOthersDeadlines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1)
-		defer w.close()
-		a := w.make("a", 1, 9)
-		a.cfg.Settle = -1
-		if err := a.start(); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Second)
-		a.c.Pause(30 * time.Second)
-		time.Sleep(35 * time.Second)
-		a.wantStates(0, "10.0.0.9:9000 connecting")
-		a.wantStates(6*time.Second, "10.0.0.9:9000 offline")
-		time.Sleep(50 * time.Second)
-		a.c.Pause(30 * time.Second)
-		time.Sleep(35 * time.Second)
-		a.wantStates(0, "10.0.0.9:9000 offline")
-		a.wantStates(6*time.Second, "10.0.0.9:9000 removed")
-	})
+	for _, hold := range []func(c *cluster.Cluster){
+		func(c *cluster.Cluster) { c.Pause(30 * time.Second); time.Sleep(30 * time.Second) },
+		func(c *cluster.Cluster) { c.Rest(true); time.Sleep(30 * time.Second); c.Rest(false) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, 1)
+			defer w.close()
+			a := w.make("a", 1, 9)
+			a.cfg.Settle = -1
+			if err := a.start(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			hold(a.c)
+			time.Sleep(5 * time.Second)
+			a.wantStates(0, "10.0.0.9:9000 connecting")
+			a.wantStates(6*time.Second, "10.0.0.9:9000 offline")
+			time.Sleep(50 * time.Second)
+			hold(a.c)
+			time.Sleep(5 * time.Second)
+			a.wantStates(0, "10.0.0.9:9000 offline")
+			a.wantStates(6*time.Second, "10.0.0.9:9000 removed")
+		})
+	}
 }
 
 // While a machine sleeps most monotonic clocks stand still: when it wakes only the

@@ -313,7 +313,12 @@ func (c *Cluster) adopt(a adoption) (ok bool, why string) {
 	c.wg.Go(cn.readData)
 	c.wg.Go(func() {
 		<-cn.link.Done()
-		c.post(func() { c.lost(cn, cn.link.Err().Error(), false) })
+		c.post(func() {
+			c.lost(cn, cn.link.Err().Error(), false)
+			if cn.farewell != nil {
+				cn.farewell.Stop()
+			}
+		})
 	})
 	return true, ""
 }

@@ -55,6 +55,7 @@ type conn struct {
 	pingMu sync.Mutex
 	pings  map[uint64]chan struct{}
 
+	farewell *time.Timer // closes the link of a peer that said goodbye; the owner's
 	goneOnce sync.Once
 	gone     chan struct{} // closed when it has acknowledged our goodbye
 }

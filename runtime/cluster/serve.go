@@ -225,10 +225,13 @@ func (cn *conn) reply(id uint64, result []byte, rerr *shield.Error) {
 // onGoodbye has read everything the peer ever sent.
 func (cn *conn) onGoodbye(reason string) {
 	c := cn.c
-	c.ask(func() { c.lost(cn, "it left: "+reason, true) })
+	c.ask(func() {
+		c.lost(cn, "it left: "+reason, true)
+		// The peer closes when it has read our answer; one that does not is not
+		// waited for.
+		cn.farewell = time.AfterFunc(closeLimit, func() { cn.link.Close("it said goodbye") })
+	})
 	_ = cn.write(Control, wire.AppendGoodbye(nil, wire.KindGoodbyeAck, "")) // counted
-	// The peer closes when it has read this; one that does not is not waited for.
-	time.AfterFunc(closeLimit, func() { cn.link.Close("it said goodbye") })
 }
 
 // ping reports whether the peer answers on this link within limit.

@@ -2,7 +2,6 @@ package service
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"shield/runtime/luavm"
@@ -412,28 +411,13 @@ func loadError(script string, err error) *shield.Error {
 	case errors.As(err, &se):
 		e := shield.Errorf(shield.ScriptLoadFailed, "%w", err)
 		if se.SourceLine != "" {
-			e.Detail = excerpt(se)
+			e.Detail = se.Excerpt()
 		}
 		return e
 	case errors.As(err, &re):
 		return &shield.Error{Code: shield.ScriptLoadFailed, Message: thrown(re), Detail: re.Traceback, Err: re}
 	}
 	return shield.Errorf(shield.ScriptLoadFailed, "%s: %w", script, err)
-}
-
-// excerpt is the source line of a script's error with a caret below its column.
-func excerpt(e *luavm.ScriptError) string {
-	head := fmt.Sprintf("%5d | ", e.Line)
-	if e.Column == 0 {
-		return head + e.SourceLine
-	}
-	pad := []byte(e.SourceLine[:min(e.Column-1, len(e.SourceLine))])
-	for i, c := range pad {
-		if c != '\t' { // a tab is as wide above as below
-			pad[i] = ' '
-		}
-	}
-	return head + e.SourceLine + "\n      | " + string(pad) + "^"
 }
 
 // thrown is the message of a failed turn. A table that says nothing a person

@@ -83,7 +83,7 @@ type Limits struct {
 	MaxMessageSize       int           `key:"max_message_size" default:"1MiB" unit:"bytes" is:"1KiB..64MiB" doc:"size of one message (message_too_large)"`
 	MaxHandler           time.Duration `key:"max_handler_ms" default:"5s" unit:"ms" is:"1ms.." doc:"running time of one turn of a handler (handler_timeout)"`
 	MaxMemory            int           `key:"max_memory" default:"64MiB" unit:"bytes" is:"1MiB.." doc:"estimated Lua memory (memory_limit)"`
-	MaxCallDepth         int           `key:"max_call_depth" default:"200" is:"16..10000" doc:"nested Lua calls (stack overflow); one number for all services, at the top level only"`
+	MaxCallDepth         int           `key:"max_call_depth" default:"200" is:"16..10000" doc:"nested Lua calls (stack overflow)"`
 	MaxErrorsBeforePanic int           `key:"max_errors_before_panic" default:"10" is:"1.." doc:"handler errors in a row that end the service"`
 	CallTimeout          time.Duration `key:"call_timeout_ms" default:"5s" unit:"ms" is:"1ms.." doc:"how long shield.call waits"`
 	SpawnTimeout         time.Duration `key:"spawn_timeout_ms" default:"10s" unit:"ms" is:"1ms.." doc:"how long on_init may take"`

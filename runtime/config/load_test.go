@@ -252,8 +252,6 @@ func TestProblems(t *testing.T) {
 		{name: "one port on three nodes", yaml: "services:\n  - { name: auth, script: a.lua }\ngateways:\n  - { name: main, auth: auth, network: { tcp: \"127.0.0.1:7001\" } }\n",
 			rpc: "routes: [{ id: 16, name: x, dir: s2c }]", opts: Options{Dev: true, Nodes: 3},
 			want: []string{`shield.yaml:4:47: gateways[0].network.tcp: 3 nodes of this machine can't all listen on port 7001 (give the gateway one node, or use port 0)`}},
-		{name: "a call depth of its own", yaml: "limits: { max_call_depth: 100 }\nservices:\n  - { name: a, script: a.lua }\n  - { name: b, script: a.lua, limits: { max_call_depth: 64 } }\n",
-			want: []string{`shield.yaml:4:57: services[1].limits.max_call_depth: all services of a node share their Lua stacks, so one can't have a depth of its own (set limits.max_call_depth at the top level)`}},
 		{name: "control needs a token", yaml: "control: { listen: \"tcp://127.0.0.1:8000\" }\n",
 			want: []string{`shield.yaml:1:20: control.listen: a port of the control API needs a token (add token: "${SHIELD_CONTROL_TOKEN}")`}},
 		{name: "variable not set", yaml: "app: { name: \"${NOPE}\" }\nlog: { level: \"${lvl\" }\n",

@@ -74,10 +74,6 @@ func (v *validator) all() {
 			path := fmt.Sprintf("services[%d].restart.", i)
 			v.problem(v.written(path+"max_delay", path+"initial_delay"), "", "max_delay (%s) is shorter than initial_delay (%s)", s.Restart.MaxDelay, s.Restart.InitialDelay)
 		}
-		if s.Limits.MaxCallDepth != v.c.Limits.MaxCallDepth {
-			v.problem(fmt.Sprintf("services[%d].limits.max_call_depth", i), "set limits.max_call_depth at the top level",
-				"all services of a node share their Lua stacks, so one can't have a depth of its own")
-		}
 	}
 }
 

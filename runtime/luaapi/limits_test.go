@@ -62,10 +62,11 @@ func TestLimits(t *testing.T) {
 			function M.spin() while true do pcall(function() while true do end end) end end
 			function M.go() local ok, e = shield.call(shield.self(), "spin") assert(e.message:find("s.lua:")) return e.code end`,
 			shield.HandlerTimeout, func(c service.Counters) int64 { return c.HandlerTimeout }},
-		{"call depth", service.Limits{}, `
-			local function deep() return 1 + deep() end
-			function M.deep() return deep() end
+		{"call depth", service.Limits{MaxCallDepth: 500}, `
+			local function deep(n) if n > 0 then return 1 + deep(n - 1) end return 0 end
+			function M.deep() return deep(600) end
 			function M.go()
+				assert(deep(450) == 450)
 				local ok, e = shield.call(shield.self(), "deep")
 				assert(e.message:find("stack overflow"), e.message) return e.code end`,
 			shield.HandlerError, func(c service.Counters) int64 { return c.Errors }},

@@ -257,6 +257,7 @@ func (vm *VM) resume(L *lua.LState, co *coroutine, from int) (n int, failed *lua
 	if k == nil {
 		k = vm.takeWorker(co)
 		k.th.L.G, k.th.L.Env = vm.g, vm.g.Global
+		setCallDepth(k.th.L, vm.cfg.Limits.CallDepth)
 	}
 	k.pass = k.pass[:0] // pushing the last ones may have failed half-way
 	for i := from; i <= L.GetTop(); i++ {

@@ -85,6 +85,19 @@ func framesOf(L *lua.LState) *framesMirror {
 	return (*framesMirror)(iface[1])
 }
 
+// setCallDepth lets a stack on which nothing runs hold so many frames. It keeps the
+// room that a deeper service needed: stacks go from one VM to the next.
+func setCallDepth(L *lua.LState, depth int) {
+	f := framesOf(L)
+	switch {
+	case len(f.array) == depth:
+	case cap(f.array) >= depth:
+		f.array = f.array[:depth]
+	default:
+		f.array = make([]frameMirror, depth)
+	}
+}
+
 func openUpvalues(L *lua.LState) **upvalueMirror {
 	return (**upvalueMirror)(unsafe.Add(unsafe.Pointer(L), offUvcache))
 }

@@ -154,6 +154,37 @@ func TestOverflowIsCatchable(t *testing.T) {
 	}
 }
 
+// Stacks go from VM to VM, and each VM has a call depth of its own, in turns and
+// in coroutines.
+func TestCallDepthOfEachVM(t *testing.T) {
+	w := newWorld(t, Config{MaxCallDepth: 100})
+	const probe = `local n = 0
+		local function f() n = n + 1 return 1 + f() end
+		local ok, e = pcall(f) assert(not ok and e:find("stack overflow"), e)
+		local turn = n
+		n = 0
+		coroutine.wrap(function() pcall(f) end)()
+		return turn, n`
+	for range 3 {
+		for _, depth := range []int{100, 40, 1000, 0} {
+			b := newBox(t, w, VMConfig{Limits: Limits{CallDepth: depth}})
+			var turn, inside int
+			if _, err := fmt.Sscan(b.do(probe), &turn, &inside); err != nil {
+				t.Fatal(err)
+			}
+			want := depth
+			if depth == 0 {
+				want = 100
+			}
+			for _, n := range []int{turn, inside} {
+				if n > want || n < want-10 { // pcall and the chunk are calls too
+					t.Errorf("CallDepth %d: %d calls, want about %d", depth, n, want)
+				}
+			}
+		}
+	}
+}
+
 // A turn that hoards is ended with memory_limit while it runs, whatever it
 // hoards; one that only makes garbage is not.
 func TestMemoryIsWatchedWhileATurnRuns(t *testing.T) {

@@ -135,19 +135,19 @@ func (vm *VM) measure() Usage {
 	return u
 }
 
-// stackBytes is what a Lua stack takes beside its registers: the frames of the
-// calls that it may nest, and its goroutine.
-const stackBytes = 20 << 10
+// stackBytes is what a Lua stack takes beside its registers and frames: its
+// goroutine.
+const stackBytes = 4 << 10
 
 // stack visits the registers and functions of a stack.
 func (w *walker) stack(L *lua.LState) {
-	w.bytes += stackBytes + int64(cap(registryOf(L).array))*16
+	frames := framesOf(L)
+	w.bytes += stackBytes + int64(cap(registryOf(L).array))*16 + int64(len(frames.array))*int64(unsafe.Sizeof(frameMirror{}))
 	for _, v := range registers(L) {
 		if v != nil {
 			w.visit(v)
 		}
 	}
-	frames := framesOf(L)
 	for i := range frames.array[:frames.sp] {
 		if fn := frames.array[i].Fn; fn != nil {
 			w.visit(fn)

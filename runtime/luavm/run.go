@@ -161,6 +161,7 @@ func (vm *VM) begin(h *Hand, c *Call) {
 	vm.turns = t
 	vm.inFlight++
 	L.G, L.Env = vm.g, vm.g.Global
+	setCallDepth(L, vm.cfg.Limits.CallDepth)
 	vm.g.CurrentThread = L
 	t.vm.Store(vm)
 	t.clock.Add(1)

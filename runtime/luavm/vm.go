@@ -14,6 +14,7 @@ type Limits struct {
 	HandlerTime time.Duration // running time between two suspensions; 5 s
 	Memory      int64         // bytes, as Tidy estimates them; 64 MiB
 	Coroutines  int           // coroutines and turns in flight; 1000
+	CallDepth   int           // Lua frames of one stack; WorldConfig.MaxCallDepth
 }
 
 // VMConfig makes one VM.
@@ -67,6 +68,9 @@ func (w *World) NewVM(cfg VMConfig) *VM {
 	}
 	if cfg.Limits.Coroutines <= 0 {
 		cfg.Limits.Coroutines = 1000
+	}
+	if cfg.Limits.CallDepth <= 0 {
+		cfg.Limits.CallDepth = w.cfg.MaxCallDepth
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now

@@ -13,7 +13,7 @@ type Limits struct {
 	MaxMessageSize  int           // bytes of one message's values; message_too_large
 	MaxHandler      time.Duration // running, not suspended; handler_timeout
 	MaxMemory       int64         // bytes, an estimate; memory_limit
-	MaxCallDepth    int           // Lua call frames; "stack overflow". Of Config.Limits only: services share their stacks
+	MaxCallDepth    int           // Lua call frames; "stack overflow"
 	MaxErrors       int           // consecutive, before on_panic(threshold)
 	CallTimeout     time.Duration
 	SpawnTimeout    time.Duration

@@ -49,6 +49,7 @@ func newLuaBody(s *Service) *luaBody {
 			HandlerTime: s.lim.MaxHandler,
 			Memory:      s.lim.MaxMemory,
 			Coroutines:  s.lim.MaxCoroutines,
+			CallDepth:   s.lim.MaxCallDepth,
 		},
 		Now:   s.rt.Now,
 		Seed:  s.rt.seed(s.handle.ID),

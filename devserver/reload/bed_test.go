@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -44,20 +43,22 @@ type bed struct {
 
 func newBed(t testing.TB, files map[string]string) *bed {
 	t.Helper()
-	return newBedLogging(t, files, nil)
+	return newBedWith(t, files, func(*service.Config) {})
 }
 
-// newBedLogging is newBed with a log for the runtimes.
-func newBedLogging(t testing.TB, files map[string]string, log *slog.Logger) *bed {
+// newBedWith is newBed on runtimes that adjust has changed.
+func newBedWith(t testing.TB, files map[string]string, adjust func(*service.Config)) *bed {
 	t.Helper()
 	b := &bed{t: t, files: maps.Clone(files), waiting: map[string]chan string{}}
 	b.snap = b.snapshot()
 	b.rl = New(Config{Nodes: func() []Node { return b.nodes }}, b.snap)
 	for i := range nodes {
-		rt, err := service.New(service.Config{
+		cfg := service.Config{
 			Node: shield.NodeID(fmt.Sprintf("node-%d", i+1)), Epoch: 1, API: luaapi.New(),
-			Lua: luavm.Config{Files: b.rl}, Seed: 1, Log: log,
-		})
+			Lua: luavm.Config{Files: b.rl}, Seed: 1,
+		}
+		adjust(&cfg)
+		rt, err := service.New(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

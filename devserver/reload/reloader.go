@@ -23,10 +23,6 @@ import (
 // for five seconds before it is aborted.
 const turnTime = 8 * time.Second
 
-// listTime bounds how long asking every service for its files may take; each
-// answers between two turns.
-const listTime = 60 * time.Second
-
 // Node is one node whose services are reloaded.
 type Node struct {
 	ID      shield.NodeID
@@ -218,10 +214,16 @@ func (rl *Reloader) bring(ctx context.Context, removed map[string]bool, want fun
 	var changes []*change
 	var results, restored []Result
 	rl.each(ctx, func(t *target, k targetKey, l *service.Loaded) {
-		if !want(k, l) {
+		wanted := want(k, l) || l.Err != nil && !all // it may run a file that was saved
+		if !wanted {
 			return
 		}
 		c := &change{t: t, key: k, name: label(l), from: l.Code}
+		if l.Err != nil {
+			rl.stale[k] = true
+			results = append(results, c.result(Failed, l.Err))
+			return
+		}
 		rl.warm(t.node, l.Paths)
 		err := rl.within(ctx, func(ctx context.Context) error {
 			return t.ask(ctx, func(w *service.Swapping) error {
@@ -304,11 +306,9 @@ func label(l *service.Loaded) shield.Name {
 
 // each visits the services that run and forgets those that no longer do.
 func (rl *Reloader) each(ctx context.Context, visit func(*target, targetKey, *service.Loaded)) {
-	ctx, cancel := context.WithTimeout(ctx, listTime)
-	defer cancel()
 	now := map[targetKey]*target{}
 	for _, n := range rl.cfg.Nodes() {
-		for _, l := range n.Runtime.Loaded(ctx) {
+		for _, l := range n.Runtime.Loaded(ctx, turnTime) {
 			k := targetKey{n.ID, n.Runtime.Epoch(), l.ID}
 			t := rl.all[k]
 			if t == nil {

@@ -108,8 +108,11 @@ func Explain(r Result) string {
 	}
 	fmt.Fprintf(&b, "\n%s: gen %d keeps serving", r.Service, r.From)
 	var refused *Refused
-	if errors.As(r.Err, &refused) {
+	switch {
+	case errors.As(r.Err, &refused):
 		b.WriteString(restartHint(r.Service))
+	case errors.Is(r.Err, shield.Timeout):
+		b.WriteString("; it is tried again at the next save")
 	}
 	return b.String()
 }

@@ -9,9 +9,11 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"shield/runtime/service"
 	"shield/runtime/shield"
 )
 
@@ -179,7 +181,7 @@ func (h busyLog) WithAttrs([]slog.Attr) slog.Handler { return h }
 func TestABusyServiceIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := busyLog{slog.DiscardHandler, make(chan struct{})}
-		b := newBedLogging(t, script("local M = {}\nfunction M.busy(ctx) shield.log.info('busy') return 1 end\nfunction M.v(ctx) return 1 end\nreturn M\n"), slog.New(log))
+		b := newBedWith(t, script("local M = {}\nfunction M.busy(ctx) shield.log.info('busy') return 1 end\nfunction M.v(ctx) return 1 end\nreturn M\n"), func(cfg *service.Config) { cfg.Log = slog.New(log) })
 		busy, saved := make(chan string, 1), make(chan []Result, 1)
 		go func() { busy <- b.callOn(b.nodes[0], "busy") }()
 		synctest.Wait() // until the handler is inside
@@ -196,6 +198,42 @@ func TestABusyServiceIsWaitedFor(t *testing.T) {
 		<-saved
 		if r := <-busy; r != "[1]" || b.call("v") != "[2]" {
 			t.Errorf("busy gave %s, v gives %s (%s)", r, b.call("v"), b.story())
+		}
+	})
+}
+
+// A handler that does not come to rest costs its own service the save, and no
+// other; the next save catches up.
+func TestABusyServiceIsNotWaitedForForever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := busyLog{slog.DiscardHandler, make(chan struct{})}
+		b := newBedWith(t, script("local M = {}\nfunction M.busy(ctx) shield.log.info('busy') return 1 end\nfunction M.v(ctx) return 1 end\nreturn M\n"), func(cfg *service.Config) {
+			cfg.Log, cfg.Limits.MaxHandler = slog.New(log), time.Hour
+		})
+		busy := make(chan string, 1)
+		go func() { busy <- b.callOn(b.nodes[0], "busy") }()
+		synctest.Wait() // until the handler is inside
+		rs := b.save(script("local M = {}\nfunction M.v(ctx) return 2 end\nreturn M\n"))
+		for _, r := range rs {
+			want := Reloaded
+			if r.Node == b.nodes[0].ID {
+				want = Failed
+			}
+			if r.Outcome != want {
+				t.Errorf("%s on %s: %s (%v), want %s", r.Service, r.Node, r.Outcome, r.Err, want)
+			}
+			if want == Failed && !strings.Contains(Explain(r), "tried again at the next save") {
+				t.Errorf("told: %s", Explain(r))
+			}
+		}
+		if len(rs) != len(b.nodes) {
+			t.Errorf("%d results for %d nodes: %+v", len(rs), len(b.nodes), rs)
+		}
+		close(log.let)
+		<-busy
+		b.save(script("local M = {}\nfunction M.v(ctx) return 2 end\nreturn M -- saved again\n"))
+		if got := b.call("v"); got != "[2]" {
+			t.Errorf("v gives %s (%s)", got, b.story())
 		}
 	})
 }

@@ -130,7 +130,7 @@ function M.wait() shield.sleep(30) return "old" end
 shield.event.on("e", function() end)
 return M`}, nil)
 	h, _ := n.Lookup("a")
-	before := n.Loaded(context.Background())
+	before := n.Loaded(context.Background(), time.Second)
 	if len(before) != 1 || before[0].ID != h.ID || len(before[0].Paths) != 1 || before[0].Paths[0] != "a.lua" || before[0].Code.Generation != 1 {
 		t.Fatalf("Loaded = %+v", before)
 	}

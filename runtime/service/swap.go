@@ -2,6 +2,8 @@ package service
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"shield/runtime/luavm"
 	"shield/runtime/shield"
@@ -17,10 +19,12 @@ type Loaded struct {
 	Script string
 	Paths  []string // the script's and those of every module it requires
 	Code   Code
+	Err    error // why Paths is not known: it did not come to rest in time
 }
 
-// Loaded lists the services in Lua that run, by id, with their files.
-func (r *Runtime) Loaded(ctx context.Context) []Loaded {
+// Loaded lists the services in Lua that run, by id, with their files. Each is
+// asked between two turns, and waited for as long as patience.
+func (r *Runtime) Loaded(ctx context.Context, patience time.Duration) []Loaded {
 	var all []Loaded
 	for _, s := range r.reg.services() {
 		b, ok := s.body.(*luaBody)
@@ -28,12 +32,14 @@ func (r *Runtime) Loaded(ctx context.Context) []Loaded {
 			continue
 		}
 		l := Loaded{ID: s.handle.ID, Name: s.name, Module: s.spec.Name, Script: s.spec.Script}
-		err := s.inside(ctx, func(*worker) {
+		asking, cancel := context.WithTimeout(ctx, patience)
+		l.Err = s.inside(asking, func(*worker) {
 			for _, m := range b.vm.Modules() {
 				l.Paths = append(l.Paths, m.Path)
 			}
 		})
-		if err != nil {
+		cancel()
+		if errors.Is(l.Err, shield.ServiceDead) {
 			continue
 		}
 		l.Code = s.Code()

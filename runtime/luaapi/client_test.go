@@ -2,6 +2,7 @@ package luaapi_test
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -164,6 +165,11 @@ return M`}, func(c *service.Config) {
 	c := n.Counters()
 	if c.HandlerMissing != 1 || c.DecodeErrors != 1 || c.Errors != 1 {
 		t.Errorf("handler_missing %d, decode_errors %d, errors %d, want 1 each", c.HandlerMissing, c.DecodeErrors, c.Errors)
+	}
+	for _, line := range []string{"oops", "dead letter: client frame"} { // whose frame it was
+		if log := n.log.text(); !regexp.MustCompile(line + `.*session=s-1\b`).MatchString(log) {
+			t.Errorf("no line of %q names the session:\n%s", line, log)
+		}
 	}
 }
 

@@ -66,7 +66,7 @@ func (s *Service) failed(k *worker, t *Turn, m *message, err *shield.Error) *shi
 	if t.Kind == TurnEval && err.Code != shield.MemoryLimit && !asPanicked(err, &p) {
 		return err // whoever asked sees it; the service has done nothing wrong
 	}
-	s.report(t, err)
+	s.report(t, err, m.session())
 	if s.has("on_error") && t.Kind <= TurnReload && err.Code != shield.MemoryLimit {
 		s.body.onError(k, t, err)
 	}
@@ -100,7 +100,7 @@ func asPanicked(err *shield.Error, p *panicked) bool {
 }
 
 // report counts and logs the failure of a turn.
-func (s *Service) report(t *Turn, err *shield.Error) {
+func (s *Service) report(t *Turn, err *shield.Error, about ...slog.Attr) {
 	c := &s.rt.count
 	c.errors.Add(1)
 	s.count.errors.Add(1)
@@ -114,8 +114,8 @@ func (s *Service) report(t *Turn, err *shield.Error) {
 	if what == "" {
 		what = t.Kind.String()
 	}
-	s.rt.civil.log(s, slog.LevelError, what+": "+err.Message, slog.String("error", string(err.Code)),
-		slog.String("trace", t.Trace().String()), detail(err))
+	s.rt.civil.log(s, slog.LevelError, what+": "+err.Message, append(about, slog.String("error", string(err.Code)),
+		slog.String("trace", t.Trace().String()), detail(err))...)
 }
 
 // detail is the traceback of an error, for the log.

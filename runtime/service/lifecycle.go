@@ -198,7 +198,18 @@ func (s *Service) deadLetter(m *message, err *shield.Error) {
 		return
 	}
 	s.rt.count.deadLetters.Add(1)
-	s.rt.civil.log(s, slog.LevelWarn, "dead letter: "+m.subject()+" was not delivered: "+err.Error(), slog.String("error", string(err.Code)))
+	s.rt.civil.log(s, slog.LevelWarn, "dead letter: "+m.subject()+" was not delivered: "+err.Error(), slog.String("error", string(err.Code)), m.session())
+}
+
+// session is the one that a message came from, for the log.
+func (m *message) session() slog.Attr {
+	switch m.kind {
+	case kindClient:
+		return slog.String("session", string(m.client.Session))
+	case kindNotice:
+		return slog.String("session", string(m.notice.Client.Session))
+	}
+	return slog.Attr{}
 }
 
 // subject names a message in a log line.

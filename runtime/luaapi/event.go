@@ -55,7 +55,7 @@ func eventEmit(L *lua.LState) int {
 		}
 		if rerr := luavm.PCall(L, n-1, 0); rerr != nil {
 			L.SetTop(n)
-			s.EventFailed(L, name, rerr)
+			s.EventFailed(L, name, fn, rerr)
 		}
 		called++
 	}

@@ -200,6 +200,7 @@ function M.timer() shield.timer_once(0, function() error("in timer") end) end
 function M.event()
   local heard = {n = 0}
   shield.event.on("e", function() error("in event") end)
+  shield.event.on("e", function() error({code = "mine", message = "no place"}) end)
   shield.event.on("e", function(x) heard.n = heard.n + x end)
   return shield.event.emit("e", 5), heard.n
 end
@@ -211,9 +212,14 @@ return M`}, nil)
 	n.want(`[]`, "a", "fork")
 	n.want(`[]`, "a", "timer")
 	time.Sleep(20 * time.Millisecond) // the timer's zero milliseconds and its turn
-	n.want(`[2,5]`, "a", "event")
+	n.want(`[3,5]`, "a", "event")
 	n.wantError(shield.HandlerError, "mine: own table", "a", "errtable")
-	n.want(`[["handler:boom:handler_error","fork:nil:handler_error","timer:nil:handler_error","event:e:handler_error","handler:errtable:handler_error"]]`, "a", "seen")
+	n.want(`[["handler:boom:handler_error","fork:nil:handler_error","timer:nil:handler_error","event:e:handler_error","event:e:handler_error","handler:errtable:handler_error"]]`, "a", "seen")
+	for _, line := range []string{`event "e": a.lua:10: in event`, `event "e", listener of a.lua:11: mine: no place`} {
+		if n.log.count(line) != 1 {
+			t.Errorf("the log lacks %q: a throwing listener is told with its event and place:\n%s", line, n.log.text())
+		}
+	}
 	n.wantError(shield.HandlerError, "first", "a", "bad")
 	if n.log.count("on_error: a.lua:4: worse") != 1 {
 		t.Errorf("a throwing on_error must be logged:\n%s", n.log.text())

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -61,11 +62,15 @@ func (s *Service) Listeners(name string) []*lua.LFunction {
 
 // EventFailed reports a listener that threw, to the log and to on_error. It
 // runs inside the turn that emitted the event.
-func (s *Service) EventFailed(L *lua.LState, name string, rerr *luavm.RunError) {
+func (s *Service) EventFailed(L *lua.LState, name string, fn *lua.LFunction, rerr *luavm.RunError) {
 	b := s.body.(*luaBody)
 	t := &Turn{s: s, Kind: TurnEvent, Method: name, trace: s.trace()}
 	err := b.runError(name, rerr)
-	s.report(t, err)
+	heard := fmt.Sprintf("event %q", name) // a name alone reads like a method's
+	if at := placeOf(fn); at != "" && !strings.HasPrefix(err.Message, fn.Proto.SourceName+":") {
+		heard += ", listener of " + at // the error does not say where
+	}
+	s.report(&Turn{s: s, Kind: TurnEvent, Method: heard, trace: t.trace}, err)
 	fn, ok := b.module.RawGetString("on_error").(*lua.LFunction)
 	if !ok {
 		return
@@ -78,6 +83,14 @@ func (s *Service) EventFailed(L *lua.LState, name string, rerr *luavm.RunError) 
 		L.SetTop(top)
 		s.report(&Turn{s: s, Kind: TurnEvent, Method: "on_error", trace: t.trace}, b.runError("on_error", rerr))
 	}
+}
+
+// placeOf is the file and line where a function begins, or "" for one of Go.
+func placeOf(fn *lua.LFunction) string {
+	if fn == nil || fn.Proto == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d", fn.Proto.SourceName, fn.Proto.LineDefined)
 }
 
 // Config reads a key of the service's configuration; dots go deeper.

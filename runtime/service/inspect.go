@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"fmt"
 	"sort"
 	"time"
 
@@ -188,8 +187,8 @@ func (s *Service) ticking(baton bool) []Ticking {
 	all := make([]Ticking, 0, len(s.timers.byID))
 	for _, t := range s.timers.byID {
 		row := Ticking{ID: t.id, In: time.Duration(t.at - now), Every: t.period}
-		if baton && t.fn != nil && t.fn.Proto != nil {
-			row.Function = fmt.Sprintf("%s:%d", t.fn.Proto.SourceName, t.fn.Proto.LineDefined)
+		if baton {
+			row.Function = placeOf(t.fn)
 		}
 		all = append(all, row)
 	}

@@ -106,8 +106,8 @@ func (s *Service) timerDone(t *timer, failed bool) (stopped bool) {
 // the error itself is in the next line.
 func (s *Service) timerStopped(t *timer) {
 	where := "a timer"
-	if t.fn != nil && t.fn.Proto != nil {
-		where = fmt.Sprintf("the timer of %s:%d", t.fn.Proto.SourceName, t.fn.Proto.LineDefined)
+	if at := placeOf(t.fn); at != "" {
+		where = "the timer of " + at
 	}
 	s.log(slog.LevelError, fmt.Sprintf("%s, every %s, is stopped: it has thrown (the next line says what); set it again, or use pcall inside it",
 		where, t.period), slog.String("event", "timer"), slog.Uint64("timer", t.id))

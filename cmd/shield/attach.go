@@ -136,7 +136,7 @@ func sessionWords(ctx context.Context, c *client.Client, _ []string) (words []st
 
 // confirm asks before something that can't be taken back. Without a terminal
 // nobody can answer: the flag must.
-func confirm(io *IO, yes bool, what string) error {
+func confirm(ctx context.Context, io *IO, yes bool, what string) error {
 	if yes {
 		return nil
 	}
@@ -144,7 +144,13 @@ func confirm(io *IO, yes bool, what string) error {
 		return fail(exitUsage, "add --yes", "%s needs a yes, and there is no terminal to ask on", what)
 	}
 	fmt.Fprintf(io.Err, "%s? y/N ", what)
-	answer, err := bufio.NewReader(io.In).ReadString('\n')
+	in := io.Input(ctx)
+	defer in.Close()
+	answer, err := bufio.NewReader(in).ReadString('\n')
+	if ctx.Err() != nil {
+		fmt.Fprintln(io.Err) // the shell's prompt begins a line of its own
+		return ctx.Err()
+	}
 	if a := strings.ToLower(strings.TrimSpace(answer)); err == nil && (a == "y" || a == "yes") {
 		return nil
 	}

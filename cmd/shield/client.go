@@ -5,7 +5,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	stdio "io"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -78,7 +80,10 @@ func playWith(ctx context.Context, io *IO, f clientFlags, cfg play.Config) error
 	if io.InTTY && io.OutTTY && !io.JSON && f.count == 1 && len(f.expect) == 0 {
 		return playByHand(ctx, io, s, feed)
 	}
-	go readScript(io, f, feed)
+	in := io.Input(ctx)
+	var reading sync.WaitGroup
+	reading.Go(func() { readScript(in, f, feed) })
+	defer in.Leave(&reading)
 	out := &events{io: io, crowd: f.count > 1}
 	s.Tell = out.tell
 	if f.count > 1 {
@@ -89,8 +94,8 @@ func playWith(ctx context.Context, io *IO, f clientFlags, cfg play.Config) error
 }
 
 // readScript hands the input on, then the --expect flags.
-func readScript(io *IO, f clientFlags, feed *play.Feed) {
-	err := feed.ReadAll(io.In)
+func readScript(in stdio.Reader, f clientFlags, feed *play.Feed) {
+	err := feed.ReadAll(in)
 	for _, e := range f.expect {
 		feed.Add("expect " + e)
 	}

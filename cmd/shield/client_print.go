@@ -123,7 +123,7 @@ func shared(words []string) string {
 // playByHand gives a person a prompt. The terminal is in raw mode all the time,
 // so that a push does not tear the line that is being typed.
 func playByHand(ctx context.Context, io *IO, s play.Script, feed *play.Feed) error {
-	p, err := newPrompt(io, completeRoute(s.Config.Routes))
+	p, err := newPrompt(ctx, io, nil, completeRoute(s.Config.Routes))
 	if err != nil {
 		return err
 	}
@@ -137,8 +137,10 @@ func playByHand(ctx context.Context, io *IO, s play.Script, feed *play.Feed) err
 	s.Tell, s.Lively = out.tell, true
 	s.Linger = 0
 	defer tellRefusals(ctx, io, &s)()
-	go func() { // it ends with the process: a read of a terminal can't be interrupted
+	var typing sync.WaitGroup
+	typing.Go(func() {
 		for {
+			p.Fit()
 			line, err := p.screen.ReadLine()
 			if err != nil || p.broken {
 				feed.End(nil) // Ctrl-D, or Ctrl-C
@@ -146,6 +148,7 @@ func playByHand(ctx context.Context, io *IO, s play.Script, feed *play.Feed) err
 			}
 			feed.Add(line)
 		}
-	}()
+	})
+	defer p.in.Leave(&typing)
 	return playedOut(s.Run(ctx))
 }

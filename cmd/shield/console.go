@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/charmbracelet/colorprofile"
 	"github.com/spf13/cobra"
@@ -151,8 +149,6 @@ func showConsole(ctx context.Context, io *IO, cfg tui.Config) error {
 // consoleSignals turns signals into the end of the console.
 func consoleSignals(io *IO, end context.CancelCauseFunc) (stop func()) {
 	signals := io.TakeSignals()
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
 	done := make(chan struct{})
 	gone := make(chan struct{})
 	go func() {
@@ -164,13 +160,10 @@ func consoleSignals(io *IO, end context.CancelCauseFunc) (stop func()) {
 				return
 			}
 			end(nil)
-		case <-hangup:
-			end(nil)
 		case <-done:
 		}
 	}()
 	return func() {
-		signal.Stop(hangup)
 		close(done)
 		<-gone
 	}

@@ -10,10 +10,8 @@ import (
 
 	"shield/runtime/control"
 	"shield/runtime/control/client"
+	"shield/runtime/control/repl"
 )
-
-// maxSource bounds what eval reads from its standard input.
-const maxSource = 1 << 20
 
 func newEval(io *IO) *cobra.Command {
 	var timeout time.Duration
@@ -26,14 +24,19 @@ func newEval(io *IO) *cobra.Command {
 		RunE: func(cmd *cobra.Command, a []string) error {
 			source := a[1]
 			if source == "-" {
-				b, err := stdio.ReadAll(stdio.LimitReader(io.In, maxSource+1))
+				in := io.Input(cmd.Context())
+				defer in.Close()
+				b, err := stdio.ReadAll(stdio.LimitReader(in, repl.MaxSource+1))
+				if cmd.Context().Err() != nil {
+					return cmd.Context().Err()
+				}
 				if err != nil {
 					return fmt.Errorf("read Lua from standard input: %w", err)
 				}
 				source = string(b)
 			}
-			if len(source) > maxSource {
-				return fail(exitUsage, "", "the Lua is longer than %d bytes", maxSource)
+			if len(source) > repl.MaxSource {
+				return fail(exitUsage, "", "the Lua is longer than %d bytes", repl.MaxSource)
 			}
 			res, err := perform(cmd.Context(), io, func(ctx context.Context, c *client.Client) (control.CallResult, error) {
 				return c.Eval(ctx, control.EvalRequest{Target: a[0], Source: source, Timeout: timeout.Milliseconds()})

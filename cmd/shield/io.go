@@ -44,6 +44,9 @@ type IO struct {
 func osIO() *IO {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	dir, err := os.Getwd()
 	if err != nil {
 		dir = "."
@@ -85,6 +88,9 @@ func (io *IO) LineWidth() int {
 // now on none of them cancels the context. None is lost on the way.
 func (io *IO) TakeSignals() <-chan os.Signal {
 	io.taken.Store(true)
+	if io.relay == nil { // a part of a verb, whose signals run does not watch over
+		return io.Signals
+	}
 	return io.relay
 }
 

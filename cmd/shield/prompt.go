@@ -2,22 +2,27 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	stdio "io"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
+	"github.com/muesli/cancelreader"
 	"golang.org/x/term"
 )
 
 // prompt edits lines on a person's terminal. The terminal is in raw mode while
 // a line is being read and, unless Raw was called, as it was in between.
 type prompt struct {
-	in     *os.File
-	screen *term.Terminal
-	broken bool // the line that was read last was given up with Ctrl-C
+	tty     *os.File
+	in      *input
+	signals <-chan os.Signal // each ends the input; nil = none comes here
+	screen  *term.Terminal
+	broken  bool // the line that was read last was given up with Ctrl-C
 }
 
 // errBreak is Ctrl-C at a prompt.
@@ -27,18 +32,19 @@ var errBreak = errors.New("given up")
 // would take that for the end of the input.
 const breakKey = 0x1c
 
-// newPrompt makes a prompt on the terminal of io. words completes a line at the
-// tab key, as term.Terminal has it.
-func newPrompt(io *IO, words func(line string, pos int, key rune) (string, int, bool)) (*prompt, error) {
-	in, ok := io.In.(*os.File)
+// newPrompt makes a prompt on the terminal of io, until ctx or a signal ends it.
+// words completes a line at the tab key, as term.Terminal has it. The caller ends
+// the prompt's in.
+func newPrompt(ctx context.Context, io *IO, signals <-chan os.Signal, words func(line string, pos int, key rune) (string, int, bool)) (*prompt, error) {
+	tty, ok := io.In.(*os.File)
 	if !ok {
 		return nil, fail(exitUsage, "", "a prompt needs a terminal")
 	}
-	p := &prompt{in: in}
+	p := &prompt{tty: tty, in: io.Input(ctx), signals: signals}
 	p.screen = term.NewTerminal(struct {
 		stdio.Reader
 		stdio.Writer
-	}{&breakReader{r: in}, io.Out}, "")
+	}{&breakReader{r: p.in}, io.Out}, "")
 	p.screen.AutoCompleteCallback = func(line string, pos int, key rune) (string, int, bool) {
 		if key == breakKey {
 			p.broken = true
@@ -54,31 +60,55 @@ func newPrompt(io *IO, words func(line string, pos int, key rune) (string, int, 
 
 // Raw puts the terminal into raw mode until restore is called.
 func (p *prompt) Raw() (restore func(), err error) {
-	state, err := term.MakeRaw(int(p.in.Fd()))
+	state, err := term.MakeRaw(int(p.tty.Fd()))
 	if err != nil {
 		return nil, fmt.Errorf("prepare the terminal for a prompt: %w", err)
 	}
-	return func() { _ = term.Restore(int(p.in.Fd()), state) }, nil // there is nothing else to try
+	return func() { _ = term.Restore(int(p.tty.Fd()), state) }, nil // there is nothing else to try
+}
+
+// Fit tells the line editor how wide the terminal is by now.
+func (p *prompt) Fit() {
+	if w, h, err := term.GetSize(int(p.tty.Fd())); err == nil && w > 0 {
+		_ = p.screen.SetSize(w, max(h, 1)) // it can only fail to repaint
+	}
 }
 
 // ReadLine reads one line in raw mode. The error is errBreak after Ctrl-C, and
-// io.EOF after Ctrl-D on an empty line.
+// io.EOF after Ctrl-D on an empty line or a signal.
 func (p *prompt) ReadLine(text string) (string, error) {
 	restore, err := p.Raw()
 	if err != nil {
 		return "", err
 	}
 	defer restore()
-	if w, h, err := term.GetSize(int(p.in.Fd())); err == nil && w > 0 {
-		_ = p.screen.SetSize(w, max(h, 1)) // it can only fail to repaint
-	}
+	defer p.watchSignals()()
+	p.Fit()
 	p.screen.SetPrompt(text)
 	p.broken = false
 	line, err := p.screen.ReadLine()
-	if p.broken {
+	switch {
+	case p.broken:
 		return "", errBreak
+	case errors.Is(err, cancelreader.ErrCanceled):
+		return "", stdio.EOF
 	}
 	return line, err
+}
+
+// watchSignals ends the input at a signal: raw mode leaves no other way out to
+// whoever sends one.
+func (p *prompt) watchSignals() (stop func()) {
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case <-p.signals:
+			p.in.Cancel()
+		case <-done:
+		}
+	})
+	return func() { close(done); wg.Wait() }
 }
 
 // breakReader turns Ctrl-C into breakKey and the end of the line.

@@ -30,7 +30,7 @@ func newReload(io *IO) *cobra.Command {
 				req.Names = append(req.Names, shield.Name(name))
 			}
 			if req.Restart {
-				if err := confirm(io, yes, "restart "+strings.Join(a, " ")+" and lose its state"); err != nil {
+				if err := confirm(ctx, io, yes, "restart "+strings.Join(a, " ")+" and lose its state"); err != nil {
 					return err
 				}
 			}

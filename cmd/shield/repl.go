@@ -92,18 +92,23 @@ func (r *replScreen) run(ctx context.Context) error {
 	if r.io.InTTY && r.io.OutTTY && !r.io.JSON {
 		return r.byHand(ctx)
 	}
-	lines := bufio.NewScanner(r.io.In)
-	lines.Buffer(make([]byte, 64<<10), maxSource)
+	in := r.io.Input(ctx)
+	defer in.Close()
+	lines := bufio.NewScanner(in)
+	lines.Buffer(make([]byte, 64<<10), repl.MaxSource)
 	for lines.Scan() {
 		if err := r.line(ctx, lines.Text()); err != nil {
 			return ended(err)
 		}
 		if ctx.Err() != nil {
-			return ctx.Err()
+			break
 		}
 	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	if err := lines.Err(); err != nil {
-		return fail(exitUsage, "", "read a line of at most %d bytes: %w", maxSource, err)
+		return fail(exitUsage, "", "read a line of at most %d bytes: %w", repl.MaxSource, err)
 	}
 	if a, bad := r.session.End(); bad {
 		r.show(ctx, a)
@@ -127,13 +132,14 @@ func ended(err error) error {
 
 // byHand is run with a person at the keyboard.
 func (r *replScreen) byHand(ctx context.Context) error {
-	p, err := newPrompt(r.io, r.words(ctx))
+	signals := r.io.TakeSignals()
+	p, err := newPrompt(ctx, r.io, signals, r.words(ctx))
 	if err != nil {
 		return err
 	}
+	defer p.in.Close()
 	r.prompt, r.history = p, openHistory("repl_history")
 	p.screen.History = r.history
-	signals := r.io.TakeSignals()
 	for {
 		text := clean(r.session.Prompt())
 		line, err := p.ReadLine(text)

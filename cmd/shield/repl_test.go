@@ -61,15 +61,21 @@ func (h *hands) wants(text string) {
 	h.screen.all.WriteString(rest)
 }
 
-// leaves waits for the end of the program.
+// leaves waits for the end of the program, which is a good one.
 func (h *hands) leaves() {
+	h.t.Helper()
+	h.leavesWith(exitOK)
+}
+
+// leavesWith waits for the end of the program.
+func (h *hands) leavesWith(exit int) {
 	h.t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- h.cmd.Wait() }()
 	select {
 	case err := <-done:
-		if err != nil {
-			h.t.Errorf("exit: %v\n%s", err, h.screen.String())
+		if got := h.cmd.ProcessState.ExitCode(); got != exit {
+			h.t.Errorf("exit %d, want %d: %v\n%s", got, exit, err, h.screen.String())
 		}
 	case <-time.After(10 * time.Second):
 		h.cmd.Process.Kill()

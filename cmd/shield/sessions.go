@@ -111,7 +111,7 @@ func newKickAs(io *IO, path string) *cobra.Command {
 				return err
 			}
 			who := strings.TrimSpace(a[0] + " " + clean(row.Player))
-			if err := confirm(io, yes, "kick "+who); err != nil {
+			if err := confirm(ctx, io, yes, "kick "+who); err != nil {
 				return err
 			}
 			row, err = c.Kick(ctx, control.KickRequest{Session: row.Session, Reason: reason})

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"shield/runtime/control/client"
+	"shield/runtime/control/repl"
 )
 
 // shell is `shield repl` without a target: every verb without the word shield.
@@ -34,8 +35,10 @@ func clusterShell(ctx context.Context, io *IO, c *client.Client, readOnly bool) 
 	if io.InTTY && io.OutTTY && !io.JSON {
 		return s.byHand(ctx, project.Name)
 	}
-	lines := bufio.NewScanner(io.In)
-	lines.Buffer(make([]byte, 64<<10), maxSource)
+	in := io.Input(ctx)
+	defer in.Close()
+	lines := bufio.NewScanner(in)
+	lines.Buffer(make([]byte, 64<<10), repl.MaxSource)
 	for lines.Scan() && ctx.Err() == nil {
 		if s.line(ctx, lines.Text(), nil) {
 			break
@@ -57,13 +60,14 @@ func (s *shell) byHand(ctx context.Context, project string) error {
 		from, fits := s.words(ctx, line[:pos])
 		return offer(line, pos, from, fits, func(t string) { fmt.Fprint(p.screen, clean(t)+"\n") })
 	}
-	p, err := newPrompt(s.io, words)
+	signals := s.io.TakeSignals()
+	p, err := newPrompt(ctx, s.io, signals, words)
 	if err != nil {
 		return err
 	}
+	defer p.in.Close()
 	history := openHistory("shell_history")
 	p.screen.History = history
-	signals := s.io.TakeSignals()
 	for {
 		line, err := p.ReadLine(clean(project) + "> ")
 		switch {

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 
 	"shield/devserver/testrun"
 	"shield/devserver/watch"
@@ -16,6 +19,12 @@ func testOptions(io *IO, files []string, t *testFlags) (testrun.Options, error) 
 	o := testrun.Options{Run: t.run, Timeout: t.timeout, Cover: t.cover || t.lcov != "", Level: t.log, Environ: io.Environ}
 	if t.seed == 0 || t.seeds < 1 || t.seeds > 1_000_000 {
 		return o, fail(exitUsage, "shield help test", "--seed and --seeds begin at 1")
+	}
+	if !slices.Contains(logLevels, t.log) {
+		return o, fail(exitUsage, "shield test --log debug", "--log %q: want %s", t.log, strings.Join(logLevels, ", "))
+	}
+	if _, err := regexp.Compile(t.run); err != nil {
+		return o, fail(exitUsage, "shield help test", "--run %q is no regular expression: %w", t.run, err)
 	}
 	opts, err := projectOptions(io, "")
 	if err != nil {

@@ -67,7 +67,7 @@ func runCheck(io *IO, overlay string) error {
 	}
 	switch {
 	case !r.Failed:
-		io.Note("%s ok: %d files, %d services, %d routes", r.Config.App.Name, len(r.Files), len(r.Config.Services), len(r.Config.RPC))
+		io.Note("%s ok: %s, %s, %s", r.Config.App.Name, plural(len(r.Files), "file"), plural(len(r.Config.Services), "service"), plural(len(r.Config.RPC), "route"))
 		return nil
 	case io.JSON:
 		return quiet(exitInvalid)

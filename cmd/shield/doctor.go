@@ -161,7 +161,7 @@ func projectFindings(ctx context.Context, io *IO) []finding {
 	cfg, err := config.Load(config.Options{Dir: dir, Environ: io.Environ, Dev: true})
 	var ps config.Problems
 	if errors.As(err, &ps) {
-		return []finding{{Check: "project", State: "fail", Text: countProblems(ps), Fix: "shield check"}}
+		return []finding{{Check: "project", State: "fail", Text: plural(len(ps), "problem"), Fix: "shield check"}}
 	}
 	if err != nil {
 		return []finding{{Check: "project", State: "fail", Text: err.Error()}}

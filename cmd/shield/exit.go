@@ -111,7 +111,7 @@ func printError(io *IO, verb string, err error, exit int) {
 	var ps config.Problems
 	if errors.As(err, &ps) {
 		row.Problems = ps
-		row.Message = countProblems(ps)
+		row.Message = plural(len(ps), "problem")
 	}
 	if io.JSON {
 		line, _ := json.Marshal(map[string]errorRow{"error": row}) // plain strings and ints always encode
@@ -172,9 +172,10 @@ func exitName(exit int) string {
 	return "failed"
 }
 
-func countProblems(ps []config.Problem) string {
-	if len(ps) == 1 {
-		return "1 problem"
+// plural is "1 problem" or "2 problems".
+func plural(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
 	}
-	return fmt.Sprintf("%d problems", len(ps))
+	return fmt.Sprintf("%d %ss", n, one)
 }

@@ -39,9 +39,7 @@ func newLogLevel(io *IO) *cobra.Command {
 			_, err = fmt.Fprintf(io.Out, "logging %s and above\n", a[0])
 			return err
 		}),
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return logLevels, cobra.ShellCompDirectiveNoFileComp
-		},
+		ValidArgsFunction: cobra.FixedCompletions(logLevels, cobra.ShellCompDirectiveNoFileComp),
 	}
 	cmd.Flags().StringVar(&node, "node", "", "only on this node")
 	cmd.Flags().StringVar(&service, "service", "", "only of this service, or part of the runtime")

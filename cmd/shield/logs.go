@@ -58,6 +58,7 @@ func newLogs(io *IO) *cobra.Command {
 	f.StringVar(&node, "node", "", "only of this node")
 	f.StringVar(&req.Service, "service", "", "only of this service, or part of the runtime (node, cluster, gateway, reload)")
 	f.BoolVar(&utc, "utc", false, "times in UTC")
+	mustComplete(cmd, "level", cobra.FixedCompletions(logLevels, cobra.ShellCompDirectiveNoFileComp))
 	mustComplete(cmd, "node", complete(io, nodeWords))
 	mustComplete(cmd, "service", complete(io, serviceWords))
 	return cmd

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -83,6 +84,7 @@ func newRoot(io *IO) *cobra.Command {
 	flags.BoolP("help", "h", false, "help for this verb")
 	flags.Lookup("dir").DefValue = ""
 	flags.Lookup("endpoint").DefValue = ""
+	mustComplete(root, "color", cobra.FixedCompletions(colors, cobra.ShellCompDirectiveNoFileComp))
 	root.SetFlagErrorFunc(unknownFlag)
 	for _, make := range append(controlVerbs(), verbs...) {
 		root.AddCommand(make(io))
@@ -93,9 +95,11 @@ func newRoot(io *IO) *cobra.Command {
 	return root
 }
 
+var colors = []string{"auto", "always", "never"}
+
 // checkGlobals refuses global flags that make no sense.
 func checkGlobals(io *IO) error {
-	if w := []string{"auto", "always", "never"}; io.Color != w[0] && io.Color != w[1] && io.Color != w[2] {
+	if !slices.Contains(colors, io.Color) {
 		return fail(exitUsage, "shield --color=auto ...", "--color %q: want auto, always or never", io.Color)
 	}
 	if st, err := os.Stat(io.Dir); err != nil || !st.IsDir() {

@@ -50,7 +50,7 @@ decided by a seed, so a failure can be repeated exactly. docs/testing.md has the
 	f.StringVar(&t.lcov, "lcov", "", "with --cover: write an lcov file")
 	f.StringVar(&t.log, "log", "info", "what a failing test shows of the log: debug, info, warn or error")
 	f.BoolVar(&t.watch, "watch", false, "run again whenever a file is saved")
-	mustComplete(cmd, "log", oneOf(logLevels...))
+	mustComplete(cmd, "log", cobra.FixedCompletions(logLevels, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 

@@ -225,7 +225,7 @@ func (r *runner) rows(name string, view bool, of func(*member) any) lua.LGFuncti
 }
 
 func collect(from []*member, of func(*member) any) (lua.LValue, error) {
-	var all []json.RawMessage
+	all := []json.RawMessage{} // none are an empty table, not nil
 	for _, m := range from {
 		if !m.alive {
 			continue

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -105,7 +106,11 @@ func (p *player) listen() {
 			reason := ""
 			var c *play.Closed
 			if errors.As(err, &c) {
-				if reason = c.Reason; reason == "" && c.Err != nil {
+				switch reason = c.Reason; {
+				case reason != "" || c.Err == nil:
+				case errors.Is(c.Err, net.ErrClosed):
+					reason = "closed" // by us; the gateway calls it that too
+				default:
 					reason = c.Err.Error()
 				}
 			}

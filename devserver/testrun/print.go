@@ -227,7 +227,11 @@ func (p *Printer) end(e *Event) {
 		word = p.paint(p.Bad, "FAIL")
 	}
 	fmt.Fprintf(p.W, "\n%s  %d passed, %d failed, %d pending", word, e.Passed, e.Failed, e.Pending)
-	if e.Errors > 0 {
+	switch e.Errors {
+	case 0:
+	case 1:
+		fmt.Fprint(p.W, ", 1 file with errors")
+	default:
 		fmt.Fprintf(p.W, ", %d files with errors", e.Errors)
 	}
 	if p.Seeds > 1 {

@@ -57,9 +57,6 @@ func Run(ctx context.Context, o Options) (*Event, error) {
 	if len(o.Seeds) == 0 {
 		o.Seeds = []uint64{1}
 	}
-	if _, err := regexp.Compile(o.Run); err != nil {
-		return nil, err
-	}
 	files, err := find(o.Dir, o.Files)
 	if err != nil {
 		return nil, err

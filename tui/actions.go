@@ -66,7 +66,7 @@ func (m *model) whyNot(b *keys.Binding) string {
 		}
 	}
 	if b.Action == keys.Drain || b.Action == keys.Kill {
-		if n := m.st.nodes.selected(); n != nil && (n.State == shield.Offline || n.State == shield.Removed) {
+		if n := m.st.nodes.selected(); n != nil && away(n) {
 			return "it is " + string(n.State) + "; R starts it again"
 		}
 	}

@@ -38,14 +38,10 @@ func newNodes() *list[nodeItem] {
 			value(func(a, b *nodeItem) int { return cmp.Compare(a.CallsPerSecond, b.CallsPerSecond) })},
 		{grid.Column{Title: "RTT", Right: true, Priority: 45}, nodeRTT,
 			value(func(a, b *nodeItem) int { return cmp.Compare(a.RTTMicros, b.RTTMicros) })},
-		{grid.Column{Title: "LOSS", Right: true, Priority: 15}, func(_ *pen, n *nodeItem) cell {
-			if n.Self {
-				return dash
-			}
-			return loss(n.LossPercent)
-		}, value(func(a, b *nodeItem) int { return cmp.Compare(a.LossPercent, b.LossPercent) })},
+		{grid.Column{Title: "LOSS", Right: true, Priority: 15}, func(_ *pen, n *nodeItem) cell { return lossOf(n) },
+			value(func(a, b *nodeItem) int { return cmp.Compare(a.LossPercent, b.LossPercent) })},
 		{grid.Column{Title: "UP", Right: true, Priority: 30}, func(p *pen, n *nodeItem) cell {
-			if n.Uptime == 0 {
+			if n.Uptime == 0 || away(n) {
 				return dash
 			}
 			return plain(span(grown(n.Uptime, n.at, p.now)))
@@ -75,16 +71,22 @@ func nodeHay(n *nodeItem) string {
 	return strings.Join([]string{string(n.Node), string(n.State), string(n.Intent), n.Address, n.Reason, strings.Join(n.Gateways, " ")}, " ")
 }
 
+// away reports a node that is not there: what was measured of it last is no news.
+func away(n *nodeItem) bool { return n.State == shield.Offline || n.State == shield.Removed }
+
 func nodeRTT(_ *pen, n *nodeItem) cell {
-	if n.Self || n.RTTMicros == 0 {
+	if n.Self || n.RTTMicros == 0 || away(n) {
 		return dash
 	}
 	return plain(millis(n.RTTMicros) + "ms")
 }
 
-func loss(percent float64) cell {
-	c := plain(strconv.FormatFloat(percent, 'f', 1, 64) + "%")
-	if percent >= 1 {
+func lossOf(n *nodeItem) cell {
+	if n.Self || away(n) {
+		return dash
+	}
+	c := plain(strconv.FormatFloat(n.LossPercent, 'f', 1, 64) + "%")
+	if n.LossPercent >= 1 {
 		c.role = theme.Warn
 	}
 	return c

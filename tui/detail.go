@@ -103,7 +103,7 @@ func nodeDetail(p *pen, n *nodeItem, w int) []string {
 	out = append(out, p.facts(w, label("address"), plain(p.clean(n.Address)),
 		label("gateways"), plain(p.clean(strings.Join(n.Gateways, " "))))...)
 	if !n.Self {
-		out = append(out, p.facts(w, label("link"), nodeRTT(p, n), label("loss"), loss(n.LossPercent),
+		out = append(out, p.facts(w, label("link"), nodeRTT(p, n), label("loss"), lossOf(n),
 			label("heartbeat"), heartbeat(n, p), label("clock"), skew(n))...)
 	}
 	out = append(out, p.line(w).Put(p.on(theme.Dim), "calls/s ").Put("", count(n.CallsPerSecond)).Gap(1).
@@ -126,7 +126,7 @@ func epochOf(e shield.NodeEpoch) cell {
 }
 
 func nodeUp(p *pen, n *nodeItem) cell {
-	if n.Uptime == 0 {
+	if n.Uptime == 0 || away(n) {
 		return cell{}
 	}
 	return plain(span(grown(n.Uptime, n.at, p.now)))

@@ -23,7 +23,7 @@ func arena() *Snapshot {
 		{Node: "node-1", State: shield.Online, Intent: shield.Serving, Epoch: 946684800000001, Address: "127.0.0.1:9001", Gateways: []string{"tcp://127.0.0.1:7001"}, Services: 4, Sessions: 19, RoutesVersion: 31, Self: true, Uptime: 761_000, CallsPerSecond: 412, HeartbeatAge: ptr(int64(0))},
 		{Node: "node-2", State: shield.Online, Intent: shield.Serving, Epoch: 946684800000002, Address: "127.0.0.1:9002", Services: 3, Sessions: 18, RoutesVersion: 31, RTTMicros: 412, Uptime: 761_000, CallsPerSecond: 398, HeartbeatAge: ptr(int64(312)), ClockSkew: ptr(int64(3))},
 		{Node: "node-3", State: shield.Online, Intent: shield.Draining, Epoch: 946684800000003, Address: "127.0.0.1:9003", Services: 3, Sessions: 1, RoutesVersion: 30, RoutesBehind: true, RTTMicros: 640, LossPercent: 2.4, Uptime: 761_000, CallsPerSecond: 7.25, HeartbeatAge: ptr(int64(1800))},
-		{Node: "node-10", State: shield.Offline, Intent: shield.Serving, Epoch: 946684800000010, Address: "127.0.0.1:9010", Reason: "no heartbeat for 10s", HeartbeatAge: ptr(int64(14_000))},
+		{Node: "node-10", State: shield.Offline, Intent: shield.Serving, Epoch: 946684800000010, Address: "127.0.0.1:9010", Reason: "no heartbeat for 10s", HeartbeatAge: ptr(int64(14_000)), RTTMicros: 800, LossPercent: 40, Uptime: 50_000},
 	}
 	for i, n := range []shield.NodeID{"node-1", "node-2", "node-3"} {
 		for j, name := range []shield.Name{"auth", "players", "room.public"} {

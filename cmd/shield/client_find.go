@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"shield/runtime/config"
@@ -68,11 +67,7 @@ func clientTLS(io *IO, f clientFlags) (*tls.Config, error) {
 	if f.ca == "" {
 		return c, nil
 	}
-	file := f.ca
-	if !filepath.IsAbs(file) {
-		file = filepath.Join(io.Dir, file)
-	}
-	pem, err := os.ReadFile(file)
+	pem, err := os.ReadFile(inDir(io, f.ca))
 	if err != nil {
 		return nil, fail(exitUsage, "", "--ca: %w", err)
 	}
@@ -96,9 +91,6 @@ func clientProject(io *IO, overlay string) (*config.Config, error) {
 	opts.Dev, opts.Nodes = true, mostNodes
 	return loadProject(io, opts)
 }
-
-// mostNodes is what shield dev --nodes takes at most.
-const mostNodes = 64
 
 // gatewayName is the name in shield.yaml of what --gateway says.
 func gatewayName(s string) string {

@@ -221,11 +221,3 @@ func replPast() (past []string, remember func(string) error) {
 		return h.err
 	}
 }
-
-// inDir is a file as the person who named it sees it.
-func inDir(io *IO, name string) string {
-	if filepath.IsAbs(name) {
-		return name
-	}
-	return filepath.Join(io.Dir, name)
-}

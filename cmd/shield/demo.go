@@ -30,8 +30,8 @@ the console on it. Leaving stops everything and removes the folder. Without a
 terminal it prints the banner and the log and serves until interrupted.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if nodes < 1 || nodes > 64 {
-				return fail(exitUsage, "shield demo --nodes 3", "--nodes %d: want 1 to 64", nodes)
+			if err := checkNodes(nodes); err != nil {
+				return err
 			}
 			dir, err := os.MkdirTemp("", "shield-demo-")
 			if err != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"shield/runtime/config"
 	"shield/runtime/control"
 )
 
@@ -26,14 +25,17 @@ what is saved. Ctrl-C drains and leaves nothing behind; twice ends at once.`,
 			if err := checkLogFormat(format); err != nil {
 				return err
 			}
-			if cmd.Flags().Changed("nodes") && (nodes < 1 || nodes > 64) {
-				return fail(exitUsage, "shield dev --nodes 3", "--nodes %d: want 1 to 64", nodes)
+			if cmd.Flags().Changed("nodes") {
+				if err := checkNodes(nodes); err != nil {
+					return err
+				}
 			}
-			dir, err := projectDir(io)
+			opts, err := projectOptions(io, "")
 			if err != nil {
 				return err
 			}
-			project, err := config.Load(config.Options{Dir: dir, Environ: io.Environ, Dev: true, Nodes: nodes})
+			opts.Dev, opts.Nodes = true, nodes
+			project, err := readProject(io, opts)
 			if err != nil {
 				return err
 			}
@@ -45,6 +47,16 @@ what is saved. Ctrl-C drains and leaves nothing behind; twice ends at once.`,
 	cmd.Flags().StringVar(&format, "log", "", "text or json (default: log.format of shield.yaml)")
 	cmd.Flags().BoolVar(&noWatch, "no-watch", false, "do not reload what is saved")
 	return cmd
+}
+
+// mostNodes is how many nodes one process runs at most.
+const mostNodes = 64
+
+func checkNodes(n int) error {
+	if n < 1 || n > mostNodes {
+		return fail(exitUsage, "shield dev --nodes 3", "--nodes %d: want 1 to %d", n, mostNodes)
+	}
+	return nil
 }
 
 func checkLogFormat(format string) error {

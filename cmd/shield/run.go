@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -29,28 +28,14 @@ signal ends at once. The log goes to standard output.`,
 			if err := checkLogFormat(format); err != nil {
 				return err
 			}
-			opts := config.Options{Environ: io.Environ}
-			if overlay != "" {
-				opts.Overlay = overlay
-				if !filepath.IsAbs(overlay) {
-					opts.Overlay = filepath.Join(io.Dir, overlay)
-				}
-			} else {
-				dir, err := projectDir(io)
-				if err != nil {
-					return err
-				}
-				opts.Dir = dir
+			opts, err := projectOptions(io, overlay)
+			if err != nil {
+				return err
 			}
-			project, err := config.Load(opts)
-			var problems config.Problems
-			if errors.As(err, &problems) { // `shield check` alone would check it as dev reads it
-				file := overlay
-				if file == "" {
-					file = fromHere(io, opts.Dir, config.FileName)
-				}
-				return &failure{Exit: exitInvalid, Err: problems, Next: "shield check --config " + file}
+			if overlay == "" { // as `shield check --config shield.yaml` reads it, and not as dev does
+				opts.Overlay = filepath.Join(opts.Dir, config.FileName)
 			}
+			project, err := readProject(io, opts)
 			if err != nil {
 				return err
 			}
@@ -58,7 +43,7 @@ signal ends at once. The log goes to standard output.`,
 			return s.run(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVar(&overlay, "config", "", "a file to lay over shield.yaml")
+	overlayFlag(cmd, &overlay)
 	cmd.Flags().StringVar(&format, "log", "", "text or json (default: log.format of shield.yaml)")
 	cmd.Flags().BoolVar(&watch, "watch", false, "reload what is saved, as shield dev does")
 	return cmd

@@ -38,10 +38,7 @@ func testOptions(io *IO, files []string, t *testFlags) (testrun.Options, error) 
 		return o, err
 	}
 	for _, f := range files {
-		if !filepath.IsAbs(f) {
-			f = filepath.Join(io.Dir, f)
-		}
-		abs, err := filepath.Abs(f)
+		abs, err := filepath.Abs(inDir(io, f))
 		if err != nil {
 			return o, err
 		}
@@ -54,10 +51,9 @@ func testOptions(io *IO, files []string, t *testFlags) (testrun.Options, error) 
 	for i := range t.seeds {
 		o.Seeds = append(o.Seeds, t.seed+uint64(i))
 	}
-	if t.lcov != "" && !filepath.IsAbs(t.lcov) {
-		t.lcov = filepath.Join(io.Dir, t.lcov)
+	if t.lcov != "" {
+		o.LCOV = inDir(io, t.lcov)
 	}
-	o.LCOV = t.lcov
 	if o.Path, err = os.Executable(); err != nil {
 		return o, fmt.Errorf("find our own binary, which runs the tests: %w", err)
 	}

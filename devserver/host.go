@@ -27,14 +27,12 @@ func (s *Server) Project() control.Project {
 
 // member finds a node of this process.
 func (s *Server) member(id shield.NodeID) (*member, error) {
-	var ids []string
 	for _, m := range s.members {
 		if m.id == id {
 			return m, nil
 		}
-		ids = append(ids, string(m.id))
 	}
-	return nil, shield.Errorf(shield.NodeNotFound, "node %q does not run in this process, which has %v", id, ids)
+	return nil, shield.Errorf(shield.NodeNotFound, "node %q does not run in this process", id) // control adds which do
 }
 
 // on finds a node of this process that runs.

@@ -157,6 +157,19 @@ func confirm(ctx context.Context, io *IO, yes bool, what string) error {
 	return fail(exitFailed, "", "not done")
 }
 
+// confirmNode is confirm for what is done to a node. Where the server is bound to
+// refuse it, nobody is asked: the answer says why.
+func confirmNode(ctx context.Context, io *IO, c *client.Client, yes bool, what string, node shield.NodeID, modes ...control.Mode) error {
+	if yes {
+		return nil
+	}
+	p, err := c.Project(ctx)
+	if err != nil || !slices.Contains(p.Nodes, node) || !slices.Contains(modes, p.Mode) {
+		return err
+	}
+	return confirm(ctx, io, yes, what)
+}
+
 // codeLens is how a version of code is shown everywhere: generation and hash.
 func codeLens(generation int, code string) string { return control.CodeText(generation, code) }
 

@@ -25,7 +25,7 @@ shield dev, which restart starts again; kill ends it with no goodbye, as a crash
 		Example: "  shield drain node-2\n  shield drain node-2 --yes --json",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: attached(io, func(ctx context.Context, c *client.Client, a []string) error {
-			if err := confirm(ctx, io, yes, "drain and end "+a[0]); err != nil {
+			if err := confirmNode(ctx, io, c, yes, "drain and end "+a[0], shield.NodeID(a[0]), control.ModeDev, control.ModeRun); err != nil {
 				return err
 			}
 			row, err := c.Drain(ctx, control.DrainRequest{Node: shield.NodeID(a[0])})

@@ -43,7 +43,7 @@ func newNodeActions() (makers []func(io *IO) *cobra.Command) {
 				Example: "  shield " + string(na.action) + " node-2\n  shield " + string(na.action) + " node-2 --yes",
 				Args:    args(cobra.ExactArgs(1)),
 				RunE: attached(io, func(ctx context.Context, c *client.Client, a []string) error {
-					if err := confirm(ctx, io, yes, string(na.action)+" "+a[0]); err != nil {
+					if err := confirmNode(ctx, io, c, yes, string(na.action)+" "+a[0], shield.NodeID(a[0]), control.ModeDev); err != nil {
 						return err
 					}
 					row, err := c.Node(ctx, control.NodeRequest{Node: shield.NodeID(a[0]), Action: na.action})

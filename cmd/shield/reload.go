@@ -25,12 +25,21 @@ func newReload(io *IO) *cobra.Command {
 			"--undo puts the code and the state of the moment before the last swap back.\n" +
 			"--restart starts the named services afresh; their state is lost.",
 		Args: args(cobra.ArbitraryArgs),
+		PreRunE: func(_ *cobra.Command, a []string) error {
+			switch {
+			case req.Restart && req.Undo:
+				return fail(exitUsage, "shield help reload", "--restart and --undo exclude each other")
+			case req.Restart && len(a) == 0:
+				return fail(exitUsage, "shield reload --restart room.public", "--restart wants the names of services: their state is lost")
+			}
+			return nil
+		},
 		RunE: attached(io, func(ctx context.Context, c *client.Client, a []string) error {
 			for _, name := range a {
 				req.Names = append(req.Names, shield.Name(name))
 			}
 			if req.Restart {
-				if err := confirm(ctx, io, yes, "restart "+strings.Join(a, " ")+" and lose its state"); err != nil {
+				if err := confirmRestart(ctx, io, c, yes, a); err != nil {
 					return err
 				}
 			}
@@ -45,8 +54,28 @@ func newReload(io *IO) *cobra.Command {
 	cmd.Flags().BoolVar(&req.Restart, "restart", false, "start the named services afresh")
 	cmd.Flags().BoolVar(&req.Undo, "undo", false, "back to before the last reload")
 	cmd.Flags().BoolVar(&yes, "yes", false, "don't ask before a restart")
-	cmd.MarkFlagsMutuallyExclusive("restart", "undo")
 	return cmd
+}
+
+// confirmRestart asks where there is state to lose: what does not run has none,
+// and of what there is not the answer tells.
+func confirmRestart(ctx context.Context, io *IO, c *client.Client, yes bool, names []string) error {
+	if yes {
+		return nil
+	}
+	rows, err := c.Services(ctx, "")
+	if err != nil {
+		return err
+	}
+	runs := func(r shield.ServiceRow) bool {
+		return slices.ContainsFunc(names, func(name string) bool {
+			return name == string(r.Name) || name == r.Module || slices.Contains(r.Names, shield.Name(name))
+		})
+	}
+	if !slices.ContainsFunc(rows, runs) {
+		return nil
+	}
+	return confirm(ctx, io, yes, "restart "+strings.Join(names, " ")+" and lose what is in memory")
 }
 
 func printReload(io *IO, res control.ReloadResult) error {

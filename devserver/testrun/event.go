@@ -1,5 +1,7 @@
 package testrun
 
+import "encoding/json"
+
 // Spec is what a child is told, as JSON on its standard input.
 type Spec struct {
 	Dir     string   `json:"dir"`     // of the project
@@ -62,6 +64,23 @@ type Event struct {
 	Coverage []FileCoverage `json:"coverage,omitempty"`
 
 	Hits map[string]map[int]int `json:"hits,omitempty"` // of a child: file, line, how often
+}
+
+// MarshalJSON leaves no count out of what has ended: whoever reads failed wants a
+// number there also when it is 0.
+func (e Event) MarshalJSON() ([]byte, error) {
+	type plain Event
+	if e.Event != EventFileEnd && e.Event != EventEnd {
+		return json.Marshal(plain(e))
+	}
+	return json.Marshal(struct {
+		plain
+		Passed  int    `json:"passed"`
+		Failed  int    `json:"failed"`
+		Pending int    `json:"pending"`
+		Errors  int    `json:"errors"`
+		Turns   uint64 `json:"turns"`
+	}{plain(e), e.Passed, e.Failed, e.Pending, e.Errors, e.Turns})
 }
 
 // Failure says what went wrong, and where.

@@ -52,7 +52,7 @@ func keyTables(b *strings.Builder, file string, root reflect.Type) {
 		}
 		def := f.def
 		switch {
-		case strings.Contains(f.is, "required"):
+		case def == "" && strings.Contains(f.is, "required"):
 			def = "required"
 		case def == "" && sf.Type.Kind() == reflect.Bool:
 			def = "false"

@@ -315,3 +315,15 @@ func TestProblems(t *testing.T) {
 		})
 	}
 }
+
+func TestNoHiddenFileIsMeant(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{".dockerignore", ".env", "shield.yaml"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if near := nearFile(filepath.Join(dir, "x.lua")); near != "" {
+		t.Errorf("x.lua is taken for %s", near)
+	}
+}

@@ -243,7 +243,11 @@ func nearFile(path string) string {
 	ext := filepath.Ext(path)
 	stems, names := []string{}, map[string]string{}
 	for _, e := range entries {
-		if stem := strings.TrimSuffix(e.Name(), filepath.Ext(e.Name())); !e.IsDir() && (names[stem] == "" || filepath.Ext(e.Name()) == ext) {
+		stem := strings.TrimSuffix(e.Name(), filepath.Ext(e.Name()))
+		if stem == "" { // .env is no script
+			continue
+		}
+		if !e.IsDir() && (names[stem] == "" || filepath.Ext(e.Name()) == ext) {
 			stems = append(stems, stem)
 			names[stem] = e.Name()
 		}

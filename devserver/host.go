@@ -213,6 +213,11 @@ func (s *Server) Kick(_ context.Context, r control.KickRequest) error {
 
 // SetLogLevel changes what is logged from now on.
 func (s *Server) SetLogLevel(r control.LogLevelRequest) error {
+	if r.Node != "" {
+		if _, err := s.member(r.Node); err != nil {
+			return err
+		}
+	}
 	if !s.cfg.Log.SetLevel(r.Level, r.Node, r.Service) {
 		return shield.Errorf(shield.InvalidName, "log level %q: want debug, info, warn or error", r.Level)
 	}

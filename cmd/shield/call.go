@@ -28,13 +28,13 @@ func newCall(io *IO) *cobra.Command {
 		Args: args(cobra.MinimumNArgs(2)),
 		RunE: func(cmd *cobra.Command, a []string) error {
 			res, err := perform(cmd.Context(), io, func(ctx context.Context, c *client.Client) (control.CallResult, error) {
-				return c.Call(ctx, control.CallRequest{Target: a[0], Method: a[1], Args: jsonArgs(a[2:]), Timeout: timeout.Milliseconds()})
+				return c.Call(ctx, control.CallRequest{Target: a[0], Method: a[1], Args: jsonArgs(a[2:]), Timeout: milliseconds(timeout)})
 			})
 			return printResult(cmd.Context(), io, res, err)
 		},
 		ValidArgsFunction: complete(io, targetWords, methodWords, noWords),
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "how long to wait, as 500ms or 10s (default: the node's call_timeout)")
+	durationFlag(cmd, &timeout, "timeout", 0, "how long to wait, as 500ms or 10s (default: the node's call_timeout)")
 	return allowNumbers(cmd)
 }
 

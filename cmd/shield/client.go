@@ -61,8 +61,8 @@ func newClient(io *IO) *cobra.Command {
 	fl.StringVar(&f.ca, "ca", "", "tls and wss: a PEM file of certificates to trust instead of the system's")
 	cmd.MarkFlagsMutuallyExclusive("ca", "insecure")
 	fl.StringArrayVar(&f.expect, "expect", nil, "after the lines of the input: wait for this push, NAME [JSON]")
-	fl.DurationVar(&f.timeout, "timeout", 5*time.Second, "how long expect waits")
-	fl.DurationVar(&f.linger, "linger", 500*time.Millisecond, "at the end of the input: how long without a push before leaving")
+	durationFlag(cmd, &f.timeout, "timeout", 5*time.Second, "how long expect waits")
+	durationFlag(cmd, &f.linger, "linger", 500*time.Millisecond, "at the end of the input: how long without a push before leaving")
 	fl.IntVar(&f.count, "count", 1, "how many clients do the same")
 	return cmd
 }

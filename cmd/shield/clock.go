@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,6 +24,12 @@ func newClock(io *IO) *cobra.Command {
 		RunE: attached(io, func(ctx context.Context, c *client.Client, a []string) error {
 			if len(a) == 0 {
 				rows, err := c.Clock(ctx)
+				if node != "" && err == nil {
+					rows = slices.DeleteFunc(rows, func(r control.ClockRow) bool { return string(r.Node) != node })
+					if len(rows) == 0 {
+						err = shield.Errorf(shield.NodeNotFound, "node %q does not run in this process", node)
+					}
+				}
 				return printClock(io, rows, err)
 			}
 			req := control.ClockRequest{Node: shield.NodeID(node), Reset: a[0] == "reset"}

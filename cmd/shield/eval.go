@@ -39,12 +39,12 @@ func newEval(io *IO) *cobra.Command {
 				return fail(exitUsage, "", "the Lua is longer than %d bytes", repl.MaxSource)
 			}
 			res, err := perform(cmd.Context(), io, func(ctx context.Context, c *client.Client) (control.CallResult, error) {
-				return c.Eval(ctx, control.EvalRequest{Target: a[0], Source: source, Timeout: timeout.Milliseconds()})
+				return c.Eval(ctx, control.EvalRequest{Target: a[0], Source: source, Timeout: milliseconds(timeout)})
 			})
 			return printResult(cmd.Context(), io, res, err)
 		},
 		ValidArgsFunction: complete(io, targetWords, noWords),
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "how long to wait (default: the node's call_timeout)")
+	durationFlag(cmd, &timeout, "timeout", 0, "how long to wait (default: the node's call_timeout)")
 	return cmd
 }

@@ -127,7 +127,7 @@ func printError(io *IO, verb string, err error, exit int) {
 		fmt.Fprintln(io.Err, io.PaintErr(Faint, cleanLines(text)))
 	}
 	if row.Next != "" {
-		fmt.Fprintf(io.Err, "  %s\n", row.Next)
+		fmt.Fprintf(io.Err, "  %s\n", clean(row.Next))
 	}
 }
 

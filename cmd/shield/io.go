@@ -52,7 +52,7 @@ func osIO() *IO {
 		dir = "."
 	}
 	io := &IO{
-		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+		In: os.Stdin, Out: &results{File: os.Stdout}, Err: os.Stderr,
 		InTTY:   term.IsTerminal(int(os.Stdin.Fd())),
 		OutTTY:  term.IsTerminal(int(os.Stdout.Fd())),
 		ErrTTY:  term.IsTerminal(int(os.Stderr.Fd())),
@@ -76,12 +76,40 @@ func (io *IO) LineWidth() int {
 	if !io.OutTTY {
 		return 0
 	}
-	if f, ok := io.Out.(*os.File); ok {
+	if f, ok := io.Out.(interface{ Fd() uintptr }); ok {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil {
 			return w
 		}
 	}
 	return io.Width
+}
+
+// results is the standard output. It keeps the first error of a write, so that no
+// result is lost in silence whoever printed it.
+type results struct {
+	*os.File
+	lost atomic.Pointer[error]
+}
+
+func (r *results) Write(b []byte) (int, error) {
+	n, err := r.File.Write(b)
+	if err != nil {
+		r.lost.CompareAndSwap(nil, &err)
+	}
+	return n, err
+}
+
+func (r *results) WriteString(s string) (int, error) { return r.Write([]byte(s)) }
+
+// Lost is why a result did not come out; nil when all did. Of a verb that lives
+// until it is told to end, such as dev, the output is no result but a log.
+func (io *IO) Lost() error {
+	if r, ok := io.Out.(*results); ok && !io.taken.Load() {
+		if err := r.lost.Load(); err != nil {
+			return *err
+		}
+	}
+	return nil
 }
 
 // TakeSignals hands the interrupts to a verb that has its own idea of them: from

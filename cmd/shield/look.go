@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -21,10 +22,12 @@ type look[T any] struct {
 	get     func(ctx context.Context, c *client.Client) ([]T, error)
 	snap    func(*control.Snapshot) []T // its rows in what a watch keeps
 	delta   func(*control.Delta) []T    // and in what changed
+	key     func(T) string              // what a delta calls a row that is gone
 	from    *shield.NodeID              // whose view; nil = the first node's
 	keep    func(T) bool                // nil = all
 
 	watch bool
+	told  map[string]bool // rows that --watch --json has printed, and not as gone
 }
 
 // flags adds the flags that all reading verbs share.
@@ -35,12 +38,12 @@ func (l *look[T]) flags(cmd *cobra.Command) *cobra.Command {
 
 func (l *look[T]) run(io *IO) func(*cobra.Command, []string) error {
 	return attached(io, func(ctx context.Context, c *client.Client, _ []string) error {
+		rows, err := l.get(ctx, c)
+		if err != nil { // also of a watch: what is asked for may not exist
+			return err
+		}
 		if l.watch {
 			return l.follow(ctx, io, c)
-		}
-		rows, err := l.get(ctx, c)
-		if err != nil {
-			return err
 		}
 		rows = l.kept(rows)
 		return Print(io, rows, used(rows, l.columns), l.empty)
@@ -81,6 +84,7 @@ func (l *look[T]) follow(ctx context.Context, io *IO, c *client.Client) error {
 	if l.from != nil {
 		req.From = *l.from
 	}
+	l.told = map[string]bool{}
 	w := c.Watch(ctx, req)
 	defer w.Close()
 	var all control.Snapshot
@@ -118,7 +122,7 @@ func (l *look[T]) tell(io *IO, ev *control.Event, all *control.Snapshot) error {
 		fmt.Fprintln(io.Err, clean(problem(ev.Error)))
 		return nil
 	case io.JSON && ev.Snapshot != nil:
-		return l.lines(io, l.snap(all), nil)
+		return l.lines(io, l.snap(all), l.missing(l.snap(all)))
 	case io.JSON && ev.Delta != nil:
 		return l.lines(io, l.delta(ev.Delta), ev.Delta.Gone)
 	case ev.Snapshot != nil, ev.Delta != nil && ev.Delta.Notable:
@@ -131,13 +135,34 @@ func (l *look[T]) tell(io *IO, ev *control.Event, all *control.Snapshot) error {
 	return nil
 }
 
+// missing lists what was printed and is not in a snapshot: it went while nobody
+// was attached.
+func (l *look[T]) missing(rows []T) (names []string) {
+	here := map[string]bool{}
+	for _, r := range rows {
+		here[l.key(r)] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.told)) {
+		if !here[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// lines prints rows, and of the names that are gone those that were rows here.
 func (l *look[T]) lines(io *IO, rows []T, names []string) error {
 	for _, r := range l.kept(rows) {
+		l.told[l.key(r)] = true
 		if err := io.PrintJSON(r); err != nil {
 			return err
 		}
 	}
 	for _, n := range names {
+		if !l.told[n] {
+			continue
+		}
+		delete(l.told, n)
 		if err := io.PrintJSON(gone{n}); err != nil {
 			return err
 		}

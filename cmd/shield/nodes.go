@@ -23,6 +23,7 @@ func newNodes(io *IO) *cobra.Command {
 		},
 		snap:  func(s *control.Snapshot) []shield.NodeRow { return s.Nodes },
 		delta: func(d *control.Delta) []shield.NodeRow { return d.Nodes },
+		key:   control.NodeKey,
 	}
 	cmd := &cobra.Command{
 		Use:               "nodes",

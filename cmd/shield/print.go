@@ -35,10 +35,11 @@ func Print[T any](io *IO, rows []T, columns []Column[T], empty string) error {
 		fmt.Fprintln(io.Err, empty)
 		return nil
 	}
-	text, left := table(io, rows, columns)
+	width := io.LineWidth()
+	text, left := table(io, rows, columns, width)
 	_, err := fmt.Fprint(io.Out, text)
 	if len(left) > 0 {
-		fmt.Fprintln(io.Err, io.PaintErr(Faint, fit("a wider window shows "+strings.Join(left, " ")+"; --json all", io.Width)))
+		fmt.Fprintln(io.Err, io.PaintErr(Faint, fit("a wider window shows "+strings.Join(left, " ")+"; --json all", width)))
 	}
 	return err
 }
@@ -53,9 +54,9 @@ func (io *IO) PrintJSON(v any) error {
 	return err
 }
 
-// table lays rows out. On a terminal no line is wider than it: spare columns
-// leave, then the widest give way. Elsewhere nothing is cut.
-func table[T any](io *IO, rows []T, columns []Column[T]) (text string, left []string) {
+// table lays rows out. No line is wider than width: spare columns leave, then the
+// widest give way. Where width is 0 nothing is cut.
+func table[T any](io *IO, rows []T, columns []Column[T], width int) (text string, left []string) {
 	columns = slices.Clone(columns)
 	cells := make([][]string, len(rows))
 	widths := make([]int, len(columns))
@@ -73,9 +74,9 @@ func table[T any](io *IO, rows []T, columns []Column[T]) (text string, left []st
 			widths[c] = max(widths[c], ansi.StringWidth(s))
 		}
 	}
-	if io.OutTTY && io.Width > 0 {
+	if width > 0 {
 		for {
-			c := leaves(columns, widths, io.Width)
+			c := leaves(columns, widths, width)
 			if c < 0 {
 				break
 			}
@@ -85,7 +86,7 @@ func table[T any](io *IO, rows []T, columns []Column[T]) (text string, left []st
 				cells[r] = slices.Delete(cells[r], c, c+1)
 			}
 		}
-		shrink(widths, io.Width-gap*(len(columns)-1))
+		shrink(widths, width-gap*(len(columns)-1))
 	}
 	var b strings.Builder
 	for c, col := range columns {

@@ -32,7 +32,7 @@ func newRepl(io *IO) *cobra.Command {
 		Short:   "type Lua into a running service, or verbs into the cluster",
 		GroupID: groupAct,
 		Example: "  shield repl room.public                       # .help lists what can be typed\n" +
-			"  echo '#M.members' | shield repl room.public\n" +
+			"  echo count | shield repl room.public\n" +
 			"  shield repl node-2:room.public --read-only\n" +
 			"  shield repl                                   # every verb, without the word shield",
 		Long: "Attaches to a service's VM. Each line is one turn of the service: an expression prints, a statement\n" +
@@ -55,8 +55,8 @@ func newRepl(io *IO) *cobra.Command {
 	}
 	fl := cmd.Flags()
 	fl.BoolVar(&f.readOnly, "read-only", false, "refuse whatever could change something")
-	fl.DurationVar(&f.timeout, "timeout", repl.DefaultTimeout, "how long a line may take, waits included")
-	fl.DurationVar(&f.budget, "budget", repl.DefaultBudget, "how long a line may run without a wait, and keep the service from its work")
+	durationFlag(cmd, &f.timeout, "timeout", repl.DefaultTimeout, "how long a line may take, waits included")
+	durationFlag(cmd, &f.budget, "budget", repl.DefaultBudget, "how long a line may run without a wait, and keep the service from its work")
 	return cmd
 }
 

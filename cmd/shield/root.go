@@ -129,6 +129,9 @@ func run(ctx context.Context, args []string, io *IO) (exit int) {
 	root := newRoot(io)
 	root.SetArgs(markNumbers(root, args))
 	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		err = io.Lost()
+	}
 	exit = exitOf(ctx, err)
 	if err != nil && exit != exitInterrupted { // whoever pressed Ctrl-C knows
 		printError(io, verbPath(cmd), err, exit)

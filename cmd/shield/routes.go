@@ -27,6 +27,7 @@ func newRoutes(io *IO) *cobra.Command {
 		},
 		snap:  func(s *control.Snapshot) []shield.RouteRow { return s.Routes },
 		delta: func(d *control.Delta) []shield.RouteRow { return d.Routes },
+		key:   control.RouteKey,
 	}
 	cmd := &cobra.Command{
 		Use:               "routes",

@@ -21,6 +21,7 @@ func newServices(io *IO) *cobra.Command {
 		},
 		snap:  func(s *control.Snapshot) []shield.ServiceRow { return s.Services },
 		delta: func(d *control.Delta) []shield.ServiceRow { return d.Services },
+		key:   control.ServiceKey,
 		keep:  func(r shield.ServiceRow) bool { return node == "" || string(r.Node) == node },
 	}
 	cmd := &cobra.Command{

@@ -23,6 +23,7 @@ func newSessions(io *IO) *cobra.Command {
 		},
 		snap:  func(s *control.Snapshot) []shield.SessionRow { return s.Sessions },
 		delta: func(d *control.Delta) []shield.SessionRow { return d.Sessions },
+		key:   control.SessionKey,
 	}
 	cmd := &cobra.Command{
 		Use:     "sessions",

@@ -45,7 +45,7 @@ decided by a seed, so a failure can be repeated exactly. docs/testing.md has the
 	f.StringVar(&t.run, "run", "", "only tests whose full name this regular expression matches")
 	f.Uint64Var(&t.seed, "seed", 1, "decides every chance and every interleaving")
 	f.IntVar(&t.seeds, "seeds", 1, "try this many seeds, from --seed on")
-	f.DurationVar(&t.timeout, "timeout", testrun.DefaultTimeout, "real time that each file has")
+	durationFlag(cmd, &t.timeout, "timeout", testrun.DefaultTimeout, "real time that each file has")
 	f.BoolVar(&t.cover, "cover", false, "count the lines that ran")
 	f.StringVar(&t.lcov, "lcov", "", "with --cover: write an lcov file")
 	f.StringVar(&t.log, "log", "info", "what a failing test shows of the log: debug, info, warn or error")

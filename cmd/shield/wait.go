@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,9 @@ func newWait(io *IO) *cobra.Command {
 		Long:    "Without an argument: until every node is online and none draining. A server that is not there yet is waited for too.",
 		Args:    args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, a []string) error {
+			if err := checkState(shield.NodeState(state)); err != nil {
+				return err
+			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
 			what, check := "ready", ready
@@ -31,6 +35,9 @@ func newWait(io *IO) *cobra.Command {
 				what, check = a[0], seen(a[0], shield.NodeState(state))
 			}
 			err := waitFor(ctx, io, check)
+			if err != nil && cmd.Context().Err() != nil { // Ctrl-C, and not what was wrong until then
+				return cmd.Context().Err()
+			}
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				if said := said(err); exitOf(ctx, said) == exitNobody {
 					return said
@@ -47,9 +54,19 @@ func newWait(io *IO) *cobra.Command {
 		},
 		ValidArgsFunction: complete(io, nodeWords, noWords),
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long to wait")
+	durationFlag(cmd, &timeout, "timeout", 30*time.Second, "how long to wait")
 	cmd.Flags().StringVar(&state, "state", string(shield.Online), "for a node: the state to wait for")
+	mustComplete(cmd, "state", cobra.FixedCompletions(nodeStates, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+var nodeStates = []string{string(shield.Connecting), string(shield.Online), string(shield.Suspect), string(shield.Offline), string(shield.Removed)}
+
+func checkState(s shield.NodeState) error {
+	if slices.Contains(nodeStates, string(s)) {
+		return nil
+	}
+	return fail(exitUsage, "shield wait node-2 --state offline", "--state %q: want %s", s, strings.Join(nodeStates, ", "))
 }
 
 // waitEvery is how often the server is asked. A wait is short and rare: asking

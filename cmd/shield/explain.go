@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"shield/devserver/logs"
 	"shield/runtime/shield"
 )
 
@@ -33,8 +34,10 @@ func newExplain(io *IO) *cobra.Command {
 			if io.JSON {
 				return io.PrintJSON(info)
 			}
-			_, err := fmt.Fprintf(io.Out, "%s\n\n%s\n\n  causes  %s\n  cure    %s\n  retry   %s\n",
-				io.PaintOut(Bold, string(info.Code)), info.Meaning, info.Causes, info.Cure, retryWords(info))
+			const hang = "          " // below the words, not below what they are about
+			width := io.LineWidth()
+			_, err := fmt.Fprintf(io.Out, "%s\n\n%s\n\n%s\n%s\n%s\n", io.PaintOut(Bold, string(info.Code)), logs.Wrap(info.Meaning, "", width),
+				logs.Wrap("  causes  "+info.Causes, hang, width), logs.Wrap("  cure    "+info.Cure, hang, width), logs.Wrap("  retry   "+retryWords(info), hang, width))
 			return err
 		},
 	}

@@ -2,11 +2,13 @@ package main
 
 import (
 	"fmt"
-
+	"slices"
 	"strings"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 
+	"shield/devserver/logs"
 	"shield/tui/keys"
 )
 
@@ -43,10 +45,10 @@ func addHelp(root *cobra.Command, sio *IO) {
 			fmt.Fprint(sio.Out, helpRoot(root))
 			return
 		}
-		fmt.Fprint(sio.Out, helpVerb(cmd))
+		fmt.Fprint(sio.Out, helpVerb(cmd, sio.LineWidth()))
 	})
 	root.SetUsageFunc(func(cmd *cobra.Command) error {
-		_, err := fmt.Fprint(cmd.OutOrStderr(), helpVerb(cmd))
+		_, err := fmt.Fprint(cmd.OutOrStderr(), helpVerb(cmd, 0))
 		return err
 	})
 	help := &cobra.Command{
@@ -119,7 +121,9 @@ func helpRoot(root *cobra.Command) string {
 	return b.String()
 }
 
-func helpVerb(cmd *cobra.Command) string {
+// helpVerb is the help of a verb. Where width is not 0, sentences keep to it; the
+// lines to paste stay whole.
+func helpVerb(cmd *cobra.Command, width int) string {
 	var b strings.Builder
 	if cmd.Example != "" {
 		b.WriteString(strings.Trim(cmd.Example, "\n") + "\n\n")
@@ -128,7 +132,7 @@ func helpVerb(cmd *cobra.Command) string {
 	if text == "" {
 		text = strings.ToUpper(cmd.Short[:1]) + cmd.Short[1:] + "."
 	}
-	b.WriteString(strings.TrimSpace(text) + "\n")
+	b.WriteString(refill(strings.TrimSpace(text), width) + "\n")
 	if cmd.Runnable() && !cmd.HasAvailableSubCommands() {
 		fmt.Fprintf(&b, "\nUsage\n  %s\n", cmd.UseLine())
 	}
@@ -141,10 +145,22 @@ func helpVerb(cmd *cobra.Command) string {
 		}
 	}
 	if f := cmd.LocalNonPersistentFlags(); f.HasAvailableFlags() {
-		b.WriteString("\nFlags\n" + f.FlagUsages())
+		b.WriteString("\nFlags\n" + f.FlagUsagesWrapped(width))
 	}
 	b.WriteString("\nFlags of every verb: --json --color --endpoint -C --help (shield help)\n")
 	return b.String()
+}
+
+// refill breaks those paragraphs anew that are too wide.
+func refill(text string, width int) string {
+	paragraphs := strings.Split(text, "\n\n")
+	for i, p := range paragraphs {
+		tooWide := func(line string) bool { return ansi.StringWidth(line) > width }
+		if width > 0 && slices.ContainsFunc(strings.Split(p, "\n"), tooWide) {
+			paragraphs[i] = logs.Wrap(strings.Join(strings.Fields(p), " "), "", width)
+		}
+	}
+	return strings.Join(paragraphs, "\n\n")
 }
 
 func printExitCodes(sio *IO) error {
@@ -228,7 +244,7 @@ func addCompletion(root *cobra.Command) {
 		if c.Name() == "completion" {
 			c.Short = "print the completion script of a shell"
 			c.Example = "  source <(shield completion bash)\n  shield completion zsh > ~/.zfunc/_shield\n  shield completion fish > ~/.config/fish/completions/shield.fish"
-			c.Long = "Prints the script that completes verbs, flags, and the nodes, services and sessions of a running project."
+			c.Long = "Prints the script that completes verbs, flags, and the nodes, services and sessions of a running project.\nThat of bash needs the package bash-completion."
 		}
 	}
 }

@@ -82,7 +82,7 @@ func Line(st Style, row *shield.LogRow) []byte {
 	if row.Event == "" { // an event's sentence says it all; its fields are for programs
 		writeFields(&b, st, row.Fields)
 	}
-	out.WriteString(wrap(b.String(), hang, width) + "\n")
+	out.WriteString(Wrap(b.String(), hang, width) + "\n")
 	writeBlock(&out, hang, rest, width)
 	for _, k := range sortedKeys(row.Fields) {
 		if v, ok := row.Fields[k].(string); ok && blocky(k, v) {
@@ -115,7 +115,7 @@ func writeBlock(b *bytes.Buffer, indent, text string, width int) {
 			line = strings.ReplaceAll(line, "\t", "    ")
 		}
 		deeper := len(line) - len(strings.TrimLeft(line, " "))
-		b.WriteString(wrap(indent+line, indent+strings.Repeat(" ", min(deeper, 8)+2), width) + "\n")
+		b.WriteString(Wrap(indent+line, indent+strings.Repeat(" ", min(deeper, 8)+2), width) + "\n")
 	}
 }
 

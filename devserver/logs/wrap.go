@@ -13,10 +13,10 @@ const hang = "    "
 // narrowest is the least width that wrapping helps.
 const narrowest = 30
 
-// wrap breaks one line at its blanks so that no row is wider than width, and
+// Wrap breaks one line at its blanks so that no row is wider than width, and
 // indents all rows but the first. A word that fits into no row is left whole,
 // for the terminal to break: it may be an id that somebody wants to copy.
-func wrap(line, indent string, width int) string {
+func Wrap(line, indent string, width int) string {
 	if width < narrowest || ansi.StringWidth(line) <= width {
 		return line
 	}

@@ -28,8 +28,8 @@ func TestWrap(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := wrap(tt.line, hang, tt.width); got != tt.want {
-				t.Errorf("wrap(%q, %d) =\n%s\nwant\n%s", tt.line, tt.width, got, tt.want)
+			if got := Wrap(tt.line, hang, tt.width); got != tt.want {
+				t.Errorf("Wrap(%q, %d) =\n%s\nwant\n%s", tt.line, tt.width, got, tt.want)
 			}
 		})
 	}

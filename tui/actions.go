@@ -287,11 +287,19 @@ func (m *model) result(role theme.Role, what, text string) {
 	m.showOutput(what, lines)
 }
 
+// maxOutput is how many lines a reader can scroll through; each frame wraps all of
+// them.
+const maxOutput = 10_000
+
 // showOutput covers the body with text.
 func (m *model) showOutput(title string, lines []string) {
+	over := len(lines) - maxOutput
 	m.output = m.output[:0:0]
-	for _, l := range lines {
-		m.output = append(m.output, m.clean(strings.ReplaceAll(l, "\t", "  ")))
+	for _, l := range lines[:min(len(lines), maxOutput)] {
+		m.output = append(m.output, m.cleanLine(strings.ReplaceAll(l, "\t", "  ")))
+	}
+	if over > 0 {
+		m.output = append(m.output, "... "+plural(over, "line")+" more")
 	}
 	m.title, m.overlay, m.scroll = m.clean(title), outputOverlay, 0
 }

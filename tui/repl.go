@@ -52,9 +52,21 @@ func (r *replPane) print(role theme.Role, lines ...string) {
 
 // tell prints text that may be foreign and have lines of its own.
 func (m *model) tell(role theme.Role, text string) {
-	for part := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
-		m.repl.print(role, m.clean(strings.ReplaceAll(part, "\t", "    ")))
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	lines = lines[max(len(lines)-maxTranscript, 0):] // the others would leave at once
+	for i, l := range lines {
+		lines[i] = m.cleanLine(strings.ReplaceAll(l, "\t", "    "))
 	}
+	m.repl.print(role, lines...)
+}
+
+// cleanLine cleans a line and says how much of it is left out.
+func (m *model) cleanLine(line string) string {
+	clean := m.clean(line)
+	if over := len(line) - grid.MaxText; over > 0 {
+		clean += " ... " + total(int64(over)) + " bytes more"
+	}
+	return clean
 }
 
 // attach points the REPL at a service.
@@ -284,9 +296,12 @@ func (m *model) tellTable(t *repl.Table) {
 		return strings.TrimRight(strings.Join(cells, "  "), " ")
 	}
 	m.repl.print(theme.Dim, set(t.Head))
-	for _, row := range t.Rows {
-		m.repl.print(theme.Text, set(row))
+	rows := t.Rows[max(len(t.Rows)-maxTranscript, 0):]
+	lines := make([]string, len(rows))
+	for i, row := range rows {
+		lines[i] = set(row)
 	}
+	m.repl.print(theme.Text, lines...)
 }
 
 // note is what stands in the frame of the pane.

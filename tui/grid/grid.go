@@ -19,8 +19,8 @@ import (
 // that a name is an attack on the lines above and below.
 const maxMarks = 3
 
-// maxText is how many bytes of one text are looked at; no screen shows more.
-const maxText = 8 << 10
+// MaxText is how many bytes of one text Clean looks at; no row shows more.
+const MaxText = 8 << 10
 
 // Charset is what the terminal can be trusted with.
 type Charset uint8
@@ -39,8 +39,8 @@ const (
 // characters, no escape sequences, and only characters about whose width this
 // terminal and package grid agree. Clean of cleaned text changes nothing.
 func Clean(s string, set Charset) string {
-	if len(s) > maxText {
-		s = s[:maxText]
+	if len(s) > MaxText {
+		s = s[:MaxText]
 	}
 	if printableASCII(s) {
 		return s

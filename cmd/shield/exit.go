@@ -107,6 +107,7 @@ func printError(io *IO, verb string, err error, exit int) {
 	row := errorRow{Code: exitName(exit), Message: clean(err.Error()), Exit: exit, Next: nextOf(err)}
 	if c := shield.CodeOf(err); c != "" {
 		row.Code = string(c)
+		row.Message = strings.TrimPrefix(row.Message, row.Code+": ") // it has a field of its own, as in a call's result
 	}
 	var ps config.Problems
 	if errors.As(err, &ps) {

@@ -244,10 +244,17 @@ func wanted(e *pflag.InvalidValueError) string {
 // errors that show the verb's line of use.
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, a []string) error {
-		if err := check(cmd, a); err != nil {
-			return fail(exitUsage, cmd.CommandPath()+" --help", "%w\n  usage: %s", err, cmd.UseLine())
+		if check(cmd, a) == nil {
+			return nil
 		}
-		return nil
+		what := "an argument is missing"
+		for n := len(a) - 1; n >= 0; n-- {
+			if check(cmd, a[:n]) == nil {
+				what = fmt.Sprintf("%q is one argument too many", a[n])
+				break
+			}
+		}
+		return fail(exitUsage, cmd.CommandPath()+" --help", "%s; usage: %s", what, strings.TrimSuffix(cmd.UseLine(), " [flags]"))
 	}
 }
 

@@ -43,7 +43,7 @@ func runDoctor(ctx context.Context, io *IO) error {
 	columns := []Column[finding]{
 		{Head: "CHECK", Cell: func(f finding) string { return f.Check }},
 		{Head: "STATE", Cell: func(f finding) string { return f.State }, Paint: paintFinding},
-		{Head: "FOUND", Cell: func(f finding) string { return f.Text }},
+		{Head: "FOUND", Prose: true, Cell: func(f finding) string { return f.Text }},
 	}
 	if err := Print(io, findings, columns, ""); err != nil {
 		return err

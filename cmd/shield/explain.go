@@ -83,6 +83,6 @@ func explainAll(io *IO) error {
 			}
 			return "no"
 		}},
-		{Head: "MEANING", Cell: func(r shield.CodeInfo) string { return r.Meaning }},
+		{Head: "MEANING", Prose: true, Cell: func(r shield.CodeInfo) string { return r.Meaning }},
 	}, "")
 }

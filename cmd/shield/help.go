@@ -167,7 +167,7 @@ func printExitCodes(sio *IO) error {
 	return Print(sio, exitCodes, []Column[exitRow]{
 		{Head: "CODE", Right: true, Cell: func(r exitRow) string { return fmt.Sprint(r.Code) }},
 		{Head: "NAME", Cell: func(r exitRow) string { return r.Name }},
-		{Head: "MEANING", Cell: func(r exitRow) string { return r.Meaning }},
+		{Head: "MEANING", Prose: true, Cell: func(r exitRow) string { return r.Meaning }},
 	}, "")
 }
 
@@ -225,7 +225,7 @@ func printEnvironment(sio *IO) error {
 	}
 	return Print(sio, rows, []Column[envRow]{
 		{Head: "VARIABLE", Cell: func(r envRow) string { return orBlank(r.Name) }},
-		{Head: "MEANING", Cell: func(r envRow) string { return r.Meaning }},
+		{Head: "MEANING", Prose: true, Cell: func(r envRow) string { return r.Meaning }},
 	}, "")
 }
 

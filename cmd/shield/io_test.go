@@ -89,6 +89,25 @@ func TestTableFitsAnyWidth(t *testing.T) {
 	}
 }
 
+// TestProseGoesOn holds that a sentence in the last column is told whole.
+func TestProseGoesOn(t *testing.T) {
+	columns := []Column[player]{
+		{Head: "NAME", Cell: func(p player) string { return p.Name }},
+		{Head: "WHY", Prose: true, Cell: func(player) string { return "the link to it is lost since noon, and nobody knows the reason" }},
+	}
+	io, out, _ := testIO(t)
+	io.OutTTY, io.Width = true, 42
+	if err := Print(io, []player{{"ann", 1}, {"bob", 1}}, columns, ""); err != nil {
+		t.Fatal(err)
+	}
+	const want = "NAME  WHY\n" +
+		"ann   the link to it is lost since noon,\n      and nobody knows the reason\n" +
+		"bob   the link to it is lost since noon,\n      and nobody knows the reason\n"
+	if diff := cmp.Diff(want, ansi.Strip(out.String())); diff != "" {
+		t.Errorf("Print (-want +have):\n%s", diff)
+	}
+}
+
 // TestSpareColumnsLeave holds that ids stay whole while less wanted columns are
 // there to leave, and that what left is told.
 func TestSpareColumnsLeave(t *testing.T) {
@@ -105,6 +124,7 @@ func TestSpareColumnsLeave(t *testing.T) {
 	}{
 		{40, "NAME            EXTRA       HP  MORE\ns-d299956e21f8  0123456789  80  abc\n", ""},
 		{30, "NAME            HP  MORE\ns-d299956e21f8  80  abc\n", "a wider window shows EXTRA; -…\n"},
+		{22, "NAME            HP\ns-d299956e21f8  80\n", "a wider window shows …\n"},
 		{18, "NAME            HP\ns-d299956e21f8  80\n", "a wider window sh…\n"},
 		{12, "NAME      HP\ns-d2999…  80\n", "a wider win…\n"},
 	} {
@@ -267,6 +287,36 @@ func TestErrorsAsJSON(t *testing.T) {
 	}
 	if have.Error.Exit != exitInvalid || have.Error.Next != "shield new mygame" || out.Len() > 0 {
 		t.Errorf("error = %+v, out %q", have.Error, out)
+	}
+}
+
+func TestJSONHoldsNoOrders(t *testing.T) {
+	io, out, _ := testIO(t)
+	name := "b\x1b[31m\u009b31m\x7f\u202ead \u2066 日本語"
+	if err := io.PrintJSON([]player{{Name: name}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range strings.TrimSuffix(out.String(), "\n") {
+		if unicode.IsControl(r) || bidi(r) {
+			t.Errorf("%q has %U", out, r)
+		}
+	}
+	var have []player
+	if err := json.Unmarshal(out.Bytes(), &have); err != nil || len(have) != 1 || have[0].Name != name {
+		t.Errorf("%q reads as %+v, %v", out, have, err)
+	}
+}
+
+func TestSaveNewOverwritesNothing(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "screen.txt")
+	if err := saveNew(name, "one"); err != nil {
+		t.Fatal(err)
+	}
+	if err := saveNew(name, "two"); err == nil || !strings.Contains(err.Error(), "exists already") {
+		t.Errorf("saveNew over a file = %v", err)
+	}
+	if b, err := os.ReadFile(name); err != nil || string(b) != "one" {
+		t.Errorf("the file holds %q, %v", b, err)
 	}
 }
 

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"shield/devserver/logs"
 )
 
 // Column is one column of a table for people.
@@ -19,6 +23,9 @@ type Column[T any] struct {
 	// Spare columns leave a terminal that is too narrow for all, the highest
 	// number first; 0 stays, and is cut if it must be.
 	Spare int
+	// Prose of the last column goes on in further lines where it is too long for
+	// its line, instead of being cut.
+	Prose bool
 }
 
 // Print writes rows: one JSON array with --json, else a table. Both come from
@@ -44,19 +51,40 @@ func Print[T any](io *IO, rows []T, columns []Column[T], empty string) error {
 	return err
 }
 
-// PrintJSON writes v as one line of JSON, never coloured.
+// PrintJSON writes v as one line of JSON, never coloured. Names of players and
+// answers of services are in it as they are, so what a terminal could take for an
+// order is escaped as JSON has it: programs read the same.
 func (io *IO) PrintJSON(v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("print as JSON: %w", err)
 	}
-	_, err = fmt.Fprintf(io.Out, "%s\n", b)
+	_, err = fmt.Fprintf(io.Out, "%s\n", inert(b))
 	return err
+}
+
+func inert(b []byte) []byte {
+	acts := func(r rune) bool { return unicode.IsControl(r) || bidi(r) }
+	if bytes.IndexFunc(b, acts) < 0 {
+		return b
+	}
+	var out bytes.Buffer
+	for len(b) > 0 {
+		r, n := utf8.DecodeRune(b)
+		if acts(r) {
+			fmt.Fprintf(&out, `\u%04x`, r)
+		} else {
+			out.Write(b[:n])
+		}
+		b = b[n:]
+	}
+	return out.Bytes()
 }
 
 // table lays rows out. No line is wider than width: spare columns leave, then the
 // widest give way. Where width is 0 nothing is cut.
 func table[T any](io *IO, rows []T, columns []Column[T], width int) (text string, left []string) {
+	all := columns
 	columns = slices.Clone(columns)
 	cells := make([][]string, len(rows))
 	widths := make([]int, len(columns))
@@ -80,31 +108,52 @@ func table[T any](io *IO, rows []T, columns []Column[T], width int) (text string
 			if c < 0 {
 				break
 			}
-			left = append([]string{columns[c].Head}, left...)
 			columns, widths = slices.Delete(columns, c, c+1), slices.Delete(widths, c, c+1)
 			for r := range cells {
 				cells[r] = slices.Delete(cells[r], c, c+1)
 			}
 		}
 		shrink(widths, width-gap*(len(columns)-1))
+		for _, col := range all {
+			if !slices.ContainsFunc(columns, func(stays Column[T]) bool { return stays.Head == col.Head }) {
+				left = append(left, col.Head)
+			}
+		}
 	}
 	var b strings.Builder
 	for c, col := range columns {
 		pad(&b, col.Head, io.PaintOut(Bold, fit(col.Head, widths[c])), widths[c], col.Right, c == len(columns)-1)
 	}
 	b.WriteByte('\n')
-	for r, row := range rows {
-		for c, col := range columns {
-			s := fit(cells[r][c], widths[c])
+	for r := range rows {
+		writeRow(io, &b, rows[r], cells[r], columns, widths)
+	}
+	return b.String(), left
+}
+
+// writeRow writes one line of a table, and more where prose goes on.
+func writeRow[T any](io *IO, b *strings.Builder, row T, cells []string, columns []Column[T], widths []int) {
+	indent := 0
+	for c, col := range columns {
+		last := c == len(columns)-1
+		lines := []string{cells[c]}
+		if col.Prose && last {
+			lines = strings.Split(logs.Wrap(cells[c], "", widths[c]), "\n")
+		}
+		for i, s := range lines {
+			if i > 0 {
+				b.WriteString("\n" + strings.Repeat(" ", indent))
+			}
+			s = fit(s, widths[c])
 			painted := s
 			if col.Paint != nil {
 				painted = io.PaintOut(col.Paint(row), s)
 			}
-			pad(&b, s, painted, widths[c], col.Right, c == len(columns)-1)
+			pad(b, s, painted, widths[c], col.Right, last)
 		}
-		b.WriteByte('\n')
+		indent += widths[c] + gap
 	}
-	return b.String(), left
+	b.WriteByte('\n')
 }
 
 // leaves picks the column to go next, or -1 when all that is left fits or stays.

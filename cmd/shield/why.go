@@ -111,7 +111,7 @@ var historyColumns = []Column[historyLine]{
 	{Head: "CODE", Cell: func(l historyLine) string { return codeLens(l.step.Generation, l.step.Code) }},
 	{Head: "NODES", Cell: func(l historyLine) string { return strings.Join(l.nodes, " ") }},
 	{Head: "FILES", Cell: func(l historyLine) string { return strings.Join(l.step.Files, " ") }},
-	{Head: "RESULT", Cell: func(l historyLine) string {
+	{Head: "RESULT", Prose: true, Cell: func(l historyLine) string {
 		if l.step.Failed != "" {
 			return l.step.Failed
 		}

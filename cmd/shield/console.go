@@ -125,7 +125,7 @@ func showConsole(ctx context.Context, io *IO, cfg tui.Config) error {
 	cfg.Input, cfg.Output, cfg.Environ = io.In, io.Out, io.Environ
 	cfg.Profile = consoleProfile(io)
 	cfg.ASCII = !utf8Locale(io) && runtime.GOOS != "windows"
-	cfg.Save = func(name, text string) error { return os.WriteFile(inDir(io, name), []byte(text), 0o600) }
+	cfg.Save = func(name, text string) error { return saveNew(inDir(io, name), text) }
 	if dir, ok := control.FindProject(io.Dir); ok {
 		clip := filepath.Join(dir, control.StateDir, "clip")
 		cfg.ClipName = control.StateDir + "/clip"
@@ -144,6 +144,20 @@ func showConsole(ctx context.Context, io *IO, cfg tui.Config) error {
 		return quiet(exitInterrupted)
 	}
 	return err
+}
+
+// saveNew writes a file that was not there, as .save of the REPL does: a slip of
+// the keyboard must not cost a script.
+func saveNew(name, text string) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return errors.New("it exists already; choose another name")
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
 }
 
 // consoleSignals turns signals into the end of the console.

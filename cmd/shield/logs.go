@@ -39,10 +39,10 @@ func newLogs(io *IO) *cobra.Command {
 				req.Tail = -1
 			}
 			req.Node = shield.NodeID(node)
-			print := logs.Text(logs.Style{Color: io.ColorOut(), Columns: true, UTC: utc, Width: io.LineWidth})
 			if io.JSON {
-				print = logs.JSON
+				return c.Logs(ctx, req, func(row shield.LogRow) error { return io.PrintJSON(row) })
 			}
+			print := logs.Text(logs.Style{Color: io.ColorOut(), Columns: true, UTC: utc, Width: io.LineWidth})
 			out := &firstError{w: io.Out}
 			return c.Logs(ctx, req, func(row shield.LogRow) error {
 				print(out, &row)

@@ -165,7 +165,7 @@ func (s *Server) Session(id shield.SessionID) (shield.SessionRow, error) {
 			return row, nil
 		}
 	}
-	return shield.SessionRow{}, shield.Errorf(shield.SessionClosed, "no gateway here has a session %q; see `shield sessions`", id)
+	return shield.SessionRow{}, shield.Errorf(shield.SessionClosed, "no gateway here has a session %q", id) // control adds which there are
 }
 
 // Status gives what every node here counts.

@@ -47,7 +47,11 @@ func newReload(io *IO) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printReload(io, res)
+			empty := nothingChanged
+			if req.Undo {
+				empty = "there is nothing to undo: one reload is remembered, and only once"
+			}
+			return printReload(io, res, empty)
 		}),
 		ValidArgsFunction: complete(io, serviceWords),
 	}
@@ -78,13 +82,15 @@ func confirmRestart(ctx context.Context, io *IO, c *client.Client, yes bool, nam
 	return confirm(ctx, io, yes, "restart "+strings.Join(names, " ")+" and lose what is in memory")
 }
 
-func printReload(io *IO, res control.ReloadResult) error {
+const nothingChanged = "nothing changed"
+
+func printReload(io *IO, res control.ReloadResult, empty string) error {
 	if io.JSON {
 		if err := io.PrintJSON(res); err != nil {
 			return err
 		}
 	} else {
-		if err := Print(io, res.Services, reloadColumns, "nothing changed"); err != nil {
+		if err := Print(io, res.Services, reloadColumns, empty); err != nil {
 			return err
 		}
 		for _, n := range reloadNotes(res.Services) {

@@ -195,7 +195,7 @@ func interruptible(ctx context.Context, signals <-chan os.Signal, do func(contex
 func (r *replScreen) show(ctx context.Context, a repl.Answer) {
 	switch {
 	case a.Reload != nil: // as the verb prints it
-		if err := printReload(r.io, *a.Reload); err != nil {
+		if err := printReload(r.io, *a.Reload, nothingChanged); err != nil {
 			r.exit = exitOf(ctx, err) // it has said why
 		}
 		return

@@ -121,3 +121,20 @@ func TestWatchTellsWhatIsMissing(t *testing.T) {
 		t.Errorf("gone = %s\n%s", got, out)
 	}
 }
+
+func TestExitOfCall(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		res  control.CallResult
+		want int
+	}{
+		{"ok", control.CallResult{OK: true}, exitOK},
+		{"failed", control.CallResult{Error: &control.Error{Code: shield.HandlerError}}, exitCall},
+		{"timed out", control.CallResult{Error: &control.Error{Code: shield.Timeout}}, exitTimeout},
+		{"neither", control.CallResult{}, exitCall},
+	} {
+		if got := exitOfCall(tt.res); got != tt.want {
+			t.Errorf("%s: exit %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}

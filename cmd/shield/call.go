@@ -74,7 +74,7 @@ func printResult(ctx context.Context, io *IO, res control.CallResult, err error)
 		body := control.ErrorBody{Error: *control.MakeError(err, shield.Code(exitName(exit)))}
 		return errors.Join(io.PrintJSON(body), quiet(exit))
 	}
-	exit := client.CallExitCode(res)
+	exit := exitOfCall(res)
 	if io.JSON {
 		if err := io.PrintJSON(res); err != nil || exit == exitOK {
 			return err

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"shield/runtime/config"
+	"shield/runtime/control"
 	"shield/runtime/shield"
 )
 
@@ -86,6 +87,17 @@ func exitOf(ctx context.Context, err error) int {
 	default:
 		return exitFailed
 	}
+}
+
+// exitOfCall maps how a call ended to the exit code of the process.
+func exitOfCall(r control.CallResult) int {
+	switch {
+	case r.OK:
+		return exitOK
+	case r.Error != nil && r.Error.Code == shield.Timeout:
+		return exitTimeout
+	}
+	return exitCall
 }
 
 // errorRow is an error with --json, one object on standard error.

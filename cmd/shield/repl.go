@@ -200,7 +200,7 @@ func (r *replScreen) show(ctx context.Context, a repl.Answer) {
 		}
 		return
 	case a.Result != nil && !a.Result.OK:
-		r.exit = client.CallExitCode(*a.Result)
+		r.exit = exitOfCall(*a.Result)
 	case a.Err != nil:
 		r.exit = exitFailed
 	}

@@ -153,7 +153,7 @@ func TestWatchAttachesAgain(t *testing.T) {
 		h := controltest.New(controltest.Three())
 		c := p.client()
 		w := c.Watch(t.Context(), WatchRequest{Topics: []control.Topic{control.TopicNodes}})
-		if u := wantLink(t, w, LinkStale); ExitCode(u.Err) != ExitNothing {
+		if u := wantLink(t, w, LinkStale); !nothing(u.Err) {
 			t.Errorf("stale: %v, want nothing to talk to", u.Err)
 		}
 		time.Sleep(3 * time.Second)
@@ -241,7 +241,7 @@ func TestAHangingServerIsGivenUp(t *testing.T) {
 					if strings.Contains(fmt.Sprint(err), "cannot unmarshal object") {
 						err = nil // {} is no list, but an answer
 					}
-					if got := ExitCode(err) == ExitNothing; got != tt.gaveUp || time.Since(start) > tt.within {
+					if got := nothing(err); got != tt.gaveUp || time.Since(start) > tt.within {
 						t.Errorf("after %v: %v, want given up = %v", time.Since(start), err, tt.gaveUp)
 					}
 				}
@@ -328,7 +328,7 @@ func TestLogs(t *testing.T) {
 	if diff := cmp.Diff([]string{"info", "later"}, got); diff != "" {
 		t.Errorf("followed (-want +got):\n%s", diff)
 	}
-	if ExitCode(err) != ExitNothing || !strings.Contains(err.Error(), "lost the server") {
+	if !nothing(err) || !strings.Contains(err.Error(), "lost the server") {
 		t.Errorf("Logs() after the server ended = %v", err)
 	}
 }
@@ -362,26 +362,8 @@ func TestParseEndpoint(t *testing.T) {
 	}
 }
 
-func TestExitCodes(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		got  int
-		want int
-	}{
-		{"ok", ExitCode(nil), 0},
-		{"refused", ExitCode(shield.Errorf(shield.PermissionDenied, "no")), 1},
-		{"nothing", ExitCode(&NothingError{}), 3},
-		{"several", ExitCode(&AmbiguousError{}), 2},
-		{"time-out", ExitCode(shield.Errorf(shield.Timeout, "late")), 6},
-		{"call ok", CallExitCode(control.CallResult{OK: true}), 0},
-		{"call failed", CallExitCode(control.CallResult{Error: &control.Error{Code: shield.HandlerError}}), 4},
-		{"call timed out", CallExitCode(control.CallResult{Error: &control.Error{Code: shield.Timeout}}), 6},
-	} {
-		if tt.got != tt.want {
-			t.Errorf("%s: exit %d, want %d", tt.name, tt.got, tt.want)
-		}
-	}
-}
+// nothing reports whether err says that there is nobody to talk to.
+func nothing(err error) bool { return errors.As(err, new(*NothingError)) }
 
 // FuzzReadEvents feeds the decoder of a watch with what a broken or hostile
 // server might send: it must neither panic nor hand on an event without what

@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"net"
 	"strings"
-
-	"shield/runtime/control"
-	"shield/runtime/shield"
 )
 
 // Endpoint is where a control API is served.
@@ -41,7 +38,7 @@ func ParseEndpoint(s string) (Endpoint, error) {
 // ErrEndpoint is what an endpoint that was written wrong Is.
 var ErrEndpoint = errors.New("endpoint")
 
-// NothingError says that nothing answers and what was looked for. Exit code 3.
+// NothingError says that nothing answers and what was looked for.
 // Whoever prints it adds how to start something: Start.
 type NothingError struct {
 	Dir   string   // where the search began; empty when an endpoint was given by hand
@@ -79,44 +76,3 @@ func (e *NothingError) Start() string {
 }
 
 func (e *NothingError) Unwrap() error { return e.Err }
-
-// Exit codes of verbs that talk to a server (DESIGN.md section 5).
-const (
-	ExitOK      = 0
-	ExitFailed  = 1
-	ExitUsage   = 2
-	ExitNothing = 3
-	ExitCall    = 4
-	ExitInvalid = 5
-	ExitTimeout = 6
-)
-
-// ExitCode maps an error of a request to the exit code of the process.
-func ExitCode(err error) int {
-	var nothing *NothingError
-	var several *AmbiguousError
-	switch {
-	case err == nil:
-		return ExitOK
-	case errors.As(err, &nothing):
-		return ExitNothing
-	case errors.As(err, &several):
-		return ExitUsage
-	case errors.Is(err, shield.Timeout):
-		return ExitTimeout
-	default:
-		return ExitFailed
-	}
-}
-
-// CallExitCode maps how a call ended to the exit code of the process.
-func CallExitCode(r control.CallResult) int {
-	switch {
-	case r.OK:
-		return ExitOK
-	case r.Error != nil && r.Error.Code == shield.Timeout:
-		return ExitTimeout
-	default:
-		return ExitCall
-	}
-}

@@ -244,8 +244,6 @@ func answer(res control.CallResult, err error, lens bool) (string, error) {
 	switch {
 	case res.Incomplete != "":
 		return "", fmt.Errorf("the Lua is not complete: %s", res.Incomplete)
-	case !res.OK && res.Error == nil:
-		return "", errors.New("the server said neither yes nor why not")
 	case !res.OK:
 		text := errorText(res.Error)
 		if res.Hint != "" {

@@ -89,12 +89,22 @@ func (c *Client) Methods(ctx context.Context, target string) (names []string, er
 // Call makes one call. err is not nil when no call was made; how a call that
 // was made ended is in the result.
 func (c *Client) Call(ctx context.Context, r control.CallRequest) (res control.CallResult, err error) {
-	return res, c.post(ctx, "/ops/call", r, &res)
+	err = c.post(ctx, "/ops/call", r, &res)
+	return res, told(res, err)
 }
 
 // Eval runs Lua in a service's VM.
 func (c *Client) Eval(ctx context.Context, r control.EvalRequest) (res control.CallResult, err error) {
-	return res, c.post(ctx, "/ops/eval", r, &res)
+	err = c.post(ctx, "/ops/eval", r, &res)
+	return res, told(res, err)
+}
+
+// told refuses an answer that does not say how it ended.
+func told(res control.CallResult, err error) error {
+	if err == nil && !res.OK && res.Error == nil && res.Incomplete == "" {
+		return errors.New("the server said neither yes nor why not")
+	}
+	return err
 }
 
 // Complete asks what could stand at the end of a line of Lua.

@@ -365,6 +365,23 @@ func TestParseEndpoint(t *testing.T) {
 // nothing reports whether err says that there is nobody to talk to.
 func nothing(err error) bool { return errors.As(err, new(*NothingError)) }
 
+// A server of another release may answer {}: that is neither a success nor a
+// failure with a reason, and whoever prints it reads the reason.
+func TestAnAnswerSaysHowItEnded(t *testing.T) {
+	failed := control.CallResult{Error: &control.Error{Code: shield.HandlerError}}
+	for _, res := range []control.CallResult{{OK: true}, failed, {Incomplete: "'end' expected"}} {
+		if err := told(res, nil); err != nil {
+			t.Errorf("told(%+v) = %v", res, err)
+		}
+	}
+	if err := told(control.CallResult{}, nil); err == nil || !strings.Contains(err.Error(), "neither yes nor why not") {
+		t.Errorf("told() of nothing = %v", err)
+	}
+	if err := told(control.CallResult{}, net.ErrClosed); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("told() after %v = %v", net.ErrClosed, err)
+	}
+}
+
 // FuzzReadEvents feeds the decoder of a watch with what a broken or hostile
 // server might send: it must neither panic nor hand on an event without what
 // its kind promises.

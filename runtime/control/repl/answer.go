@@ -104,10 +104,7 @@ func (s *Session) changed(a *Answer, res control.CallResult) {
 // failed says why a line failed: the reason, what may have been meant, and the
 // stack where there is more to it than the line itself.
 func (a *Answer) failed(res control.CallResult) {
-	e := res.Error
-	if e == nil {
-		e = control.MakeError(shield.Errorf(shield.DecodeError, "the server said neither yes nor why not"), shield.DecodeError)
-	}
+	e := res.Error // never nil: the client sees to that
 	text := string(e.Code) + ": " + e.Message
 	if e.Code == shield.HandlerError || e.Code == shield.ScriptLoadFailed {
 		text = e.Message

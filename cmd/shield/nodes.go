@@ -64,7 +64,7 @@ var nodeColumns = []Column[shield.NodeRow]{
 	}},
 	{Head: "ADDRESS", Spare: 4, Cell: func(r shield.NodeRow) string { return r.Address }},
 	{Head: "GATEWAYS", Spare: 3, Cell: func(r shield.NodeRow) string { return strings.Join(r.Gateways, " ") }},
-	{Head: "REASON", Cell: func(r shield.NodeRow) string {
+	{Head: "REASON", Prose: true, Cell: func(r shield.NodeRow) string {
 		if r.State == shield.Online {
 			return "" // how it came online is no news
 		}

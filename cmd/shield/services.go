@@ -57,5 +57,5 @@ var serviceColumns = []Column[shield.ServiceRow]{
 	{Head: "CALLS", Right: true, Cell: func(r shield.ServiceRow) string { return number(r.Calls) }},
 	{Head: "ERRORS", Right: true, Cell: func(r shield.ServiceRow) string { return number(r.Errors) }},
 	{Head: "RELOAD", Cell: func(r shield.ServiceRow) string { return r.Reload }},
-	{Head: "REASON", Cell: func(r shield.ServiceRow) string { return r.Reason }},
+	{Head: "REASON", Prose: true, Cell: func(r shield.ServiceRow) string { return r.Reason }},
 }

@@ -74,7 +74,7 @@ func statusColumns(rows []control.NodeStatus) []Column[control.NodeStatus] {
 			}})
 		}
 	}
-	return append(columns, Column[control.NodeStatus]{Head: "COUNTED", Cell: func(r control.NodeStatus) string { return counted(r.Counters) }})
+	return append(columns, Column[control.NodeStatus]{Head: "COUNTED", Prose: true, Cell: func(r control.NodeStatus) string { return counted(r.Counters) }})
 }
 
 func printGateways(io *IO, nodes []control.NodeStatus) error {
@@ -90,7 +90,7 @@ func printGateways(io *IO, nodes []control.NodeStatus) error {
 		{Head: "GATEWAY", Cell: func(r control.GatewayStatus) string { return string(r.Gateway) }},
 		{Head: "SESSIONS", Right: true, Cell: func(r control.GatewayStatus) string { return number(r.Sessions) }},
 		{Head: "ADDRESS", Spare: 1, Cell: func(r control.GatewayStatus) string { return strings.Join(r.Addresses, " ") }},
-		{Head: "COUNTED", Cell: func(r control.GatewayStatus) string { return counted(r.Counters) }},
+		{Head: "COUNTED", Prose: true, Cell: func(r control.GatewayStatus) string { return counted(r.Counters) }},
 	}, "")
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -28,7 +27,7 @@ func newCall(io *IO) *cobra.Command {
 		Args: args(cobra.MinimumNArgs(2)),
 		RunE: func(cmd *cobra.Command, a []string) error {
 			res, err := perform(cmd.Context(), io, func(ctx context.Context, c *client.Client) (control.CallResult, error) {
-				return c.Call(ctx, control.CallRequest{Target: a[0], Method: a[1], Args: jsonArgs(a[2:]), Timeout: milliseconds(timeout)})
+				return c.Call(ctx, control.CallRequest{Target: a[0], Method: a[1], Args: client.Args(a[2:]), Timeout: milliseconds(timeout)})
 			})
 			return printResult(cmd.Context(), io, res, err)
 		},
@@ -36,19 +35,6 @@ func newCall(io *IO) *cobra.Command {
 	}
 	durationFlag(cmd, &timeout, "timeout", 0, "how long to wait, as 500ms or 10s (default: the node's call_timeout)")
 	return allowNumbers(cmd)
-}
-
-// jsonArgs reads each argument as JSON, else as a string.
-func jsonArgs(words []string) []json.RawMessage {
-	args := make([]json.RawMessage, len(words))
-	for i, w := range words {
-		if json.Valid([]byte(w)) {
-			args[i] = json.RawMessage(w)
-			continue
-		}
-		args[i], _ = json.Marshal(w) // a string always encodes
-	}
-	return args
 }
 
 // perform finds the server and asks it for a call or an eval.

@@ -8,7 +8,6 @@ package attach
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -148,7 +147,7 @@ func (s *Server) Do(ctx context.Context, verb string, args []string) (string, er
 	}
 	switch verb {
 	case "call":
-		res, err := s.c.Call(ctx, control.CallRequest{Target: args[0], Method: args[1], Args: jsonArgs(args[2:])})
+		res, err := s.c.Call(ctx, control.CallRequest{Target: args[0], Method: args[1], Args: client.Args(args[2:])})
 		return answer(res, err, true)
 	case "eval":
 		res, err := s.c.Eval(ctx, control.EvalRequest{Target: args[0], Source: strings.Join(args[1:], " "), Name: "repl", Session: s.session})
@@ -220,19 +219,6 @@ func (s *Server) reload(ctx context.Context, args []string) (string, error) {
 		return "", err
 	}
 	return repl.ReloadText(res), nil
-}
-
-// jsonArgs makes an argument JSON if it parses as JSON, else a string.
-func jsonArgs(args []string) []json.RawMessage {
-	out := make([]json.RawMessage, len(args))
-	for i, a := range args {
-		if json.Valid([]byte(a)) {
-			out[i] = json.RawMessage(a)
-			continue
-		}
-		out[i], _ = json.Marshal(a) // a string always encodes
-	}
-	return out
 }
 
 // answer is how a call or an eval ended, as text. With lens it says which code

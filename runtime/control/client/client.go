@@ -93,6 +93,20 @@ func (c *Client) Call(ctx context.Context, r control.CallRequest) (res control.C
 	return res, told(res, err)
 }
 
+// Args are words of a command line as arguments of a call: JSON where one parses
+// as JSON, else a string.
+func Args(words []string) []json.RawMessage {
+	args := make([]json.RawMessage, len(words))
+	for i, w := range words {
+		if json.Valid([]byte(w)) {
+			args[i] = json.RawMessage(w)
+			continue
+		}
+		args[i], _ = json.Marshal(w) // a string always encodes
+	}
+	return args
+}
+
 // Eval runs Lua in a service's VM.
 func (c *Client) Eval(ctx context.Context, r control.EvalRequest) (res control.CallResult, err error) {
 	err = c.post(ctx, "/ops/eval", r, &res)

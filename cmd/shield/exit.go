@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"shield/devserver/logs"
 	"shield/runtime/config"
 	"shield/runtime/control"
 	"shield/runtime/shield"
@@ -135,7 +136,15 @@ func printError(io *IO, verb string, err error, exit int) {
 		fmt.Fprintln(io.Err, clean(p.String()))
 	}
 	name := strings.TrimSpace("shield " + verb)
-	fmt.Fprintf(io.Err, "%s: %s\n", io.PaintErr(Red, name), cleanLines(row.messageForPeople(err)))
+	message, more, several := strings.Cut(cleanLines(row.messageForPeople(err)), "\n")
+	message = io.PaintErr(Red, name) + ": " + message
+	if io.ErrTTY { // else a program reads it by lines
+		message = logs.Wrap(message, "    ", io.LineWidth())
+	}
+	fmt.Fprintln(io.Err, message)
+	if several {
+		fmt.Fprintln(io.Err, more)
+	}
 	if text := detailOf(err); text != "" {
 		fmt.Fprintln(io.Err, io.PaintErr(Faint, cleanLines(text)))
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/charmbracelet/x/ansi"
+	"github.com/google/go-cmp/cmp"
 
 	"shield/runtime/shield"
 )
@@ -40,5 +41,24 @@ func TestProseFitsATerminal(t *testing.T) {
 	}
 	if got := print("explain", "invalid_service_module"); !strings.Contains(got, "\n          ") {
 		t.Errorf("a long sentence does not go on below its own beginning:\n%s", got)
+	}
+}
+
+// TestErrorsFitATerminal holds the same for what went wrong, and that a program
+// finds it in one line.
+func TestErrorsFitATerminal(t *testing.T) {
+	err := fail(exitFailed, "shield nodes", "node %q does not run in this process, which has a great many others\nsource line", "node-9")
+	for _, tt := range []struct {
+		tty  bool
+		want string
+	}{
+		{true, "shield kill: node \"node-9\" does not run in\n    this process, which has a great many\n    others\nsource line\n  shield nodes\n"},
+		{false, "shield kill: node \"node-9\" does not run in this process, which has a great many others\nsource line\n  shield nodes\n"},
+	} {
+		var errs bytes.Buffer
+		printError(&IO{Err: &errs, ErrTTY: tt.tty, OutTTY: tt.tty, Width: 42, Color: "never"}, "kill", err, exitFailed)
+		if diff := cmp.Diff(tt.want, errs.String()); diff != "" {
+			t.Errorf("terminal %v (-want +have):\n%s", tt.tty, diff)
+		}
 	}
 }

@@ -9,12 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"unicode"
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"go.uber.org/goleak"
+
+	"shield/devserver/logs"
 )
 
 // testIO is an IO in memory, in an empty folder.
@@ -297,7 +298,7 @@ func TestJSONHoldsNoOrders(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range strings.TrimSuffix(out.String(), "\n") {
-		if unicode.IsControl(r) || bidi(r) {
+		if logs.Orders(r) {
 			t.Errorf("%q has %U", out, r)
 		}
 	}
@@ -353,7 +354,7 @@ func FuzzClean(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, r := range clean(s) {
-			if unicode.IsControl(r) || bidi(r) {
+			if logs.Orders(r) {
 				t.Errorf("clean(%q) = %q holds %U", s, clean(s), r)
 			}
 		}

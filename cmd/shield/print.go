@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
@@ -64,14 +63,13 @@ func (io *IO) PrintJSON(v any) error {
 }
 
 func inert(b []byte) []byte {
-	acts := func(r rune) bool { return unicode.IsControl(r) || bidi(r) }
-	if bytes.IndexFunc(b, acts) < 0 {
+	if bytes.IndexFunc(b, logs.Orders) < 0 {
 		return b
 	}
 	var out bytes.Buffer
 	for len(b) > 0 {
 		r, n := utf8.DecodeRune(b)
-		if acts(r) {
+		if logs.Orders(r) {
 			fmt.Fprintf(&out, `\u%04x`, r)
 		} else {
 			out.Write(b[:n])
@@ -222,7 +220,7 @@ func clean(s string) string {
 		switch {
 		case r == '\n' || r == '\r' || r == '\t':
 			return ' '
-		case unicode.IsControl(r), r == '\u2028', r == '\u2029', bidi(r):
+		case logs.Orders(r):
 			return '\ufffd'
 		}
 		return r
@@ -236,10 +234,4 @@ func cleanLines(s string) string {
 		lines[i] = clean(strings.ReplaceAll(lines[i], "\t", "    "))
 	}
 	return strings.Join(lines, "\n")
-}
-
-// bidi reports the marks that reorder text on the screen, which a player's name
-// has no business to do.
-func bidi(r rune) bool {
-	return r == '\u061c' || r >= '\u200e' && r <= '\u200f' || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
 }

@@ -85,9 +85,9 @@ func TestManyWritersPrintWholeLines(t *testing.T) {
 }
 
 func TestTextIsSafeForATerminal(t *testing.T) {
-	row := &shield.LogRow{Level: "error", Node: "node-1", Service: "room", Text: "hi \x1b[2J\nstack:\n\troom.lua:3", Fields: map[string]any{"player": "\u009b2J x"}}
+	row := &shield.LogRow{Level: "error", Node: "node-1", Service: "room", Text: "hi \x1b[2J\u202e\u2028\nstack:\n\troom.lua:3", Fields: map[string]any{"player": "\u009b2J \u202ex"}}
 	got := string(Line(Style{Columns: true, UTC: true}, row))
-	want := "00:00:00.000 error node-1   room         hi \\x1b[2J player=\"\\u009b2J x\"\n    stack:\n    \troom.lua:3\n"
+	want := "00:00:00.000 error node-1   room         hi \\x1b[2J\\u202e\\u2028 player=\"\\u009b2J \\u202ex\"\n    stack:\n    \troom.lua:3\n"
 	if got != want {
 		t.Errorf("Line = %q\nwant   %q", got, want)
 	}

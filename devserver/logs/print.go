@@ -7,6 +7,8 @@ import (
 	"io"
 	"sort"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"shield/runtime/shield"
 )
@@ -166,26 +168,29 @@ func orDash(s string) string {
 	return s
 }
 
-// clean makes foreign text safe for a terminal: a player's name must not be
-// able to move the cursor.
+// Orders reports the characters that a terminal obeys instead of showing them:
+// controls, line ends of Unicode's own, and marks that reorder the text around
+// them. A player's name has no business with any.
+func Orders(r rune) bool {
+	return unicode.IsControl(r) || r == '\u061c' || r >= '\u200e' && r <= '\u200f' || r >= '\u2028' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
+}
+
+// clean makes foreign text safe for a terminal.
 func clean(s string) string {
-	safe := true
-	for _, r := range s {
-		if r < 0x20 && r != '\t' || r >= 0x7f && r < 0xa0 || r == 0xfffd {
-			safe = false
-			break
-		}
-	}
-	if safe {
+	acts := func(r rune) bool { return r != '\t' && Orders(r) }
+	if strings.IndexFunc(s, acts) < 0 && utf8.ValidString(s) {
 		return s
 	}
 	var b strings.Builder
 	for _, r := range s {
-		if r < 0x20 && r != '\t' || r >= 0x7f && r < 0xa0 {
+		switch {
+		case !acts(r):
+			b.WriteRune(r)
+		case r > 0xff:
+			fmt.Fprintf(&b, "\\u%04x", r)
+		default:
 			fmt.Fprintf(&b, "\\x%02x", r)
-			continue
 		}
-		b.WriteRune(r)
 	}
 	return b.String()
 }

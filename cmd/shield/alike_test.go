@@ -9,7 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"shield/devserver/logs"
 	"shield/runtime/control"
+	"shield/runtime/control/controltest"
 	"shield/runtime/shield"
 )
 
@@ -136,5 +140,19 @@ func TestExitOfCall(t *testing.T) {
 		if got := exitOfCall(tt.res); got != tt.want {
 			t.Errorf("%s: exit %d, want %d", tt.name, got, tt.want)
 		}
+	}
+}
+
+// A player's name is printed by the shell at the tab key.
+func TestCtlCompletionHoldsNoOrders(t *testing.T) {
+	c := serveCtl(t)
+	c.Set(func(r *controltest.Rows) { r.Sessions[0].Player = "ann\x1b[2J\u202e" })
+	got := c.run(t, "__complete", "kick", "")
+	if got.exit != 0 || !strings.Contains(got.out, "\tann") || strings.ContainsFunc(strings.NewReplacer("\n", "", "\t", "").Replace(got.out), logs.Orders) {
+		t.Errorf("completion = %+v", got)
+	}
+	want := []string{"ping", "s-1\tann"}
+	if diff := cmp.Diff(want, typable([]string{"ping", "\x1b[2J", "a\nb", "s-1\tann\x1b[2J"})); diff != "" {
+		t.Errorf("typable (-want +got):\n%s", diff)
 	}
 }

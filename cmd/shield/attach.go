@@ -88,8 +88,24 @@ func complete(io *IO, words ...func(context.Context, *client.Client, []string) [
 			return nil, none
 		}
 		defer c.Close()
-		return words[min(len(given), len(words)-1)](ctx, c, given), none
+		return typable(words[min(len(given), len(words)-1)](ctx, c, given)), none
 	}
+}
+
+// typable leaves out words that no keyboard has, and cleans what stands beside
+// the others: shells print both as they come.
+func typable(words []string) (fits []string) {
+	for _, w := range words {
+		word, beside, told := strings.Cut(w, "\t")
+		if clean(word) != word {
+			continue
+		}
+		if told {
+			word += "\t" + clean(beside)
+		}
+		fits = append(fits, word)
+	}
+	return fits
 }
 
 func noWords(context.Context, *client.Client, []string) []string { return nil }

@@ -287,7 +287,7 @@ func (r *replScreen) words(ctx context.Context) func(string, int, rune) (string,
 		if err != nil {
 			return "", 0, false // a tab key reports no errors
 		}
-		return offer(line, pos, from, words, func(s string) { fmt.Fprint(r.prompt.screen, clean(s)+"\n") })
+		return offer(line, pos, from, typable(words), func(s string) { fmt.Fprint(r.prompt.screen, clean(s)+"\n") })
 	}
 }
 

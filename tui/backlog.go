@@ -16,6 +16,7 @@ type backlog struct {
 	services merged[shield.ServiceRow]
 	sessions merged[shield.SessionRow]
 	rest     Delta // calls, logs and what was dropped
+	early    Delta // the same from before the snapshot, which brings only the newest
 	events   int
 }
 
@@ -50,9 +51,9 @@ func (m *merged[T]) take() (rows []T, gone []string) {
 func (b *backlog) add(ev Event) {
 	b.events++
 	if ev.Snapshot != nil {
-		logs, calls := b.rest.Logs, b.rest.Calls
-		*b = backlog{snap: ev.Snapshot, events: b.events}
-		b.rest.Logs, b.rest.Calls = logs, calls
+		early := b.early
+		hold(&early, &b.rest)
+		*b = backlog{snap: ev.Snapshot, early: early, events: b.events}
 		return
 	}
 	d := ev.Delta
@@ -60,17 +61,22 @@ func (b *backlog) add(ev Event) {
 	b.routes.add(d.Routes, RouteKey, d.GoneRoutes)
 	b.services.add(d.Services, ServiceKey, d.GoneServices)
 	b.sessions.add(d.Sessions, SessionKey, d.GoneSessions)
-	b.rest.LogsDropped += d.LogsDropped
-	b.rest.CallsDropped += d.CallsDropped
-	b.rest.Logs = append(b.rest.Logs, d.Logs...)
-	if over := len(b.rest.Logs) - maxLogs; over > 0 {
-		b.rest.Logs = slices.Clone(b.rest.Logs[over:])
-		b.rest.LogsDropped += int64(over)
+	hold(&b.rest, d)
+}
+
+// hold adds the calls and logs of d to those that are held; the oldest leave.
+func hold(held, d *Delta) {
+	held.LogsDropped += d.LogsDropped
+	held.CallsDropped += d.CallsDropped
+	held.Logs = append(held.Logs, d.Logs...)
+	if over := len(held.Logs) - maxLogs; over > 0 {
+		held.Logs = slices.Clone(held.Logs[over:])
+		held.LogsDropped += int64(over)
 	}
-	b.rest.Calls = append(b.rest.Calls, d.Calls...)
-	if over := len(b.rest.Calls) - maxCalls; over > 0 {
-		b.rest.Calls = slices.Clone(b.rest.Calls[over:])
-		b.rest.CallsDropped += int64(over)
+	held.Calls = append(held.Calls, d.Calls...)
+	if over := len(held.Calls) - maxCalls; over > 0 {
+		held.Calls = slices.Clone(held.Calls[over:])
+		held.CallsDropped += int64(over)
 	}
 }
 

@@ -383,6 +383,7 @@ func (m *model) pause() {
 	m.held = backlog{}
 	if held.events > 0 {
 		m.lastKey = time.Time{} // one pressed space to see the rows in order
+		m.apply(nil, &held.early, now)
 		m.apply(held.snap, held.delta(), now)
 	}
 }

@@ -49,6 +49,12 @@ func (k *keyboard) start(ctx context.Context) (quit <-chan struct{}) {
 	// The read below can't be interrupted: the goroutine ends with the process,
 	// which is about to happen when nobody reads its keys any more.
 	go func() {
+		defer func() {
+			if r := recover(); r != nil {
+				k.stop() // a shell that shows nothing that is typed would be the worse fault
+				panic(r)
+			}
+		}()
 		b := make([]byte, 1)
 		for {
 			if n, err := os.Stdin.Read(b); err != nil || n == 0 {

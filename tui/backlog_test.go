@@ -1,12 +1,15 @@
 package tui
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/google/go-cmp/cmp"
 
 	"shield/runtime/shield"
+	"shield/tui/keys"
 )
 
 // What comes while the screen is paused is what would have come without: also
@@ -55,5 +58,15 @@ func TestAPauseLosesNothing(t *testing.T) {
 	}
 	if dropped != gotDropped || dropped != 2 {
 		t.Errorf("dropped = %d with a pause, %d without", gotDropped, dropped)
+	}
+}
+
+// Calls that never reached the console are counted on the screen, as lines are.
+func TestDroppedCallsAreShown(t *testing.T) {
+	m := newModel(t.Context(), Config{Width: 100, Height: 30})
+	m.receive([]Event{{Snapshot: &Snapshot{App: "arena"}}, {Seq: 1, Delta: &Delta{CallsDropped: 7}}}, time.Now())
+	m.show(keys.Calls)
+	if screen := ansi.Strip(m.draw()); !strings.Contains(screen, "7 dropped  FOLLOW") {
+		t.Errorf("the screen does not say it:\n%s", screen)
 	}
 }

@@ -227,13 +227,13 @@ func (m *model) tableBody(p *pen, v keys.View, w, h int) []string {
 		out = m.tableBox(p, v, 0, 2, w, top, true)
 	case w >= 100:
 		dw := m.detailWidth(w) + 4
-		out = grid.Beside(m.tableBox(p, v, 0, 2, w-dw, top, true), p.box(dw, top, false, m.detailTitle(v), m.more(0, dw), pad(p, detail, dw-2)))
+		out = grid.Beside(m.tableBox(p, v, 0, 2, w-dw, top, true), p.box(dw, top, false, m.detailTitle(v), m.more(0, dw), pad(detail)))
 	case h < 15:
 		out = m.tableBox(p, v, 0, 2, w, top, true)
 	default:
 		dh := m.detailHeight(v, len(detail), top)
 		out = m.tableBox(p, v, 0, 2, w, top-dh, true)
-		out = append(out, p.box(w, dh, false, m.detailTitle(v), m.more(len(detail), dh), pad(p, detail, w-2))...)
+		out = append(out, p.box(w, dh, false, m.detailTitle(v), m.more(len(detail), dh), pad(detail))...)
 	}
 	if eventsH > 0 {
 		out = append(out, m.eventsBox(p, w, eventsH)...)
@@ -270,7 +270,7 @@ func (m *model) more(lines, h int) string {
 }
 
 // pad sets lines one blank from the frame.
-func pad(p *pen, lines []string, w int) []string {
+func pad(lines []string) []string {
 	out := make([]string, len(lines))
 	for i, l := range lines {
 		out[i] = " " + l + " "
@@ -283,10 +283,10 @@ func (m *model) tableBox(p *pen, v keys.View, x, y, w, h int, focus bool) []stri
 	t := m.tableOf(v)
 	t.setSize(w-2, h-2)
 	m.hits = append(m.hits, hit{x: x, y: y, w: w, h: h, view: v})
-	shown, total := t.counts()
-	title := v.String() + " " + strconv.Itoa(total)
-	if shown != total {
-		title = v.String() + " " + strconv.Itoa(shown) + "/" + strconv.Itoa(total)
+	shown, all := t.counts()
+	title := v.String() + " " + strconv.Itoa(all)
+	if shown != all {
+		title = v.String() + " " + strconv.Itoa(shown) + "/" + strconv.Itoa(all)
 	}
 	if v == keys.Calls && m.errOnly {
 		title += "  errors only"
@@ -299,6 +299,9 @@ func (m *model) tableBox(p *pen, v keys.View, x, y, w, h int, focus bool) []stri
 	note := "sort " + by + " " + arrow
 	if v == keys.Calls && by == "TIME" {
 		note = follows(t.following())
+	}
+	if v == keys.Calls && m.st.callsDropped > 0 {
+		note = total(m.st.callsDropped) + " dropped  " + note
 	}
 	if f := m.filters[v]; f != "" {
 		note = "/" + f + "  " + note
@@ -409,7 +412,7 @@ func (m *model) textBox(p *pen, w, h int, title, note string, lines []string) []
 		note = strconv.Itoa(m.scroll+h-2) + "/" + strconv.Itoa(len(lines)) + "  " + note
 		lines = lines[m.scroll:min(m.scroll+h-2, len(lines))]
 	}
-	return p.box(w, h, true, title, note, pad(p, lines, w-2))
+	return p.box(w, h, true, title, note, pad(lines))
 }
 
 func (m *model) outputLines(p *pen, w int) []string {

@@ -181,3 +181,16 @@ func TestAttach(t *testing.T) {
 		t.Errorf("attached to a failed service: %v, %v", talk, err)
 	}
 }
+
+// What a delta calls a row that is gone must be what the console calls it.
+func TestTheKeysOfRowsAreTheServers(t *testing.T) {
+	node, placeholder := shield.NodeRow{Node: "node-1", Address: "127.0.0.1:1"}, shield.NodeRow{Address: "127.0.0.1:1"}
+	route := shield.RouteRow{Node: "node-1", Name: "room.public"}
+	service := shield.ServiceRow{Node: "node-1", ID: 7}
+	session := shield.SessionRow{Session: "s-1"}
+	want := []string{control.NodeKey(node), control.NodeKey(placeholder), control.RouteKey(route), control.ServiceKey(service), control.SessionKey(session)}
+	got := []string{tui.NodeKey(&node), tui.NodeKey(&placeholder), tui.RouteKey(&route), tui.ServiceKey(&service), tui.SessionKey(&session)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("keys (-server +console):\n%s", diff)
+	}
+}

@@ -61,9 +61,6 @@ func (l *Line) Gap(n int) *Line {
 	return l
 }
 
-// Tab fills with blanks up to column col, counted from 0.
-func (l *Line) Tab(col int) *Line { return l.Gap(col - l.used) }
-
 // PutRight sets text at the right end, when there is room for it and one blank.
 func (l *Line) PutRight(style Style, s string) *Line {
 	if w := Width(s); w > 0 && w < l.Left() {

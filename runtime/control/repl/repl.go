@@ -102,9 +102,6 @@ func (s *Session) greet(in *control.Inspection) Answer {
 	return a
 }
 
-// Target is what the session is attached to: node:name.
-func (s *Session) Target() string { return s.cfg.Target }
-
 // Prompt names the service and the generation of its code that answered last.
 // While a chunk is open it is a mark of the same width.
 func (s *Session) Prompt() string {

@@ -245,12 +245,18 @@ func (w *walker) fields(c, t *lua.LTable, h int) *refusal {
 		if bad != nil {
 			return bad.within(k)
 		}
-		switch _, isString := k.(lua.LString); {
-		case there && v == e:
-		case isString:
-			setField(c, k, v)
-		default:
-			c.RawSetH(k, v)
+		switch x := k.(type) {
+		case lua.LString:
+			if !there || v != e {
+				setField(c, k, v)
+			}
+		case lua.LNumber:
+			switch {
+			case x == 0:
+				setZero(c, v)
+			case !there || v != e:
+				c.RawSetH(k, v)
+			}
 		}
 	}
 	return nil

@@ -189,6 +189,14 @@ func setField(t *lua.LTable, k lua.LValue, v lua.LValue) {
 	m.strdict[s] = v
 }
 
+// setZero writes t[0]. gopher-lua takes 0 and -0 for one key, but pairs gives it
+// with the sign that it was written with first; between services it has none.
+func setZero(t *lua.LTable, v lua.LValue) {
+	zero, m := integer(0), mirror(t)
+	t.RawSetH(zero, v)
+	m.keys[m.k2i[zero]] = zero
+}
+
 // allPairs walks everything, in the order of pairs.
 func allPairs(t *lua.LTable) iter.Seq2[lua.LValue, lua.LValue] {
 	return func(yield func(k, v lua.LValue) bool) {

@@ -50,7 +50,7 @@ func sameTable(a, b *lua.LTable) string {
 	ka, va := a.Next(lua.LNil)
 	kb, vb := b.Next(lua.LNil)
 	for {
-		if ka != kb {
+		if ka != kb || negative(ka) != negative(kb) {
 			return fmt.Sprintf("key %s and key %s", ka, kb)
 		}
 		if ka == lua.LNil {
@@ -62,6 +62,12 @@ func sameTable(a, b *lua.LTable) string {
 		ka, va = a.Next(ka)
 		kb, vb = b.Next(kb)
 	}
+}
+
+// negative tells -0 from 0, which are equal.
+func negative(v lua.LValue) bool {
+	n, ok := v.(lua.LNumber)
+	return ok && math.Signbit(float64(n))
 }
 
 // lua1 runs a chunk and gives what it returns.
@@ -103,6 +109,7 @@ var accepted = []struct{ name, src, text string }{
 	{"hole", `return {1, nil, 3}`, `{1, nil, 3}`},
 	{"trailing nil", `local t = {1, 2, 3}; t[3] = nil; return t`, `{1, 2}`},
 	{"integer keys", `return {[0]=1, [-5]=2, [2^40]=3}`, `{[0] = 1, [-5] = 2, [1099511627776] = 3}`},
+	{"a zero key has no sign", `return {-0.0, [0]=1}, {{[-0.0]=2}}`, ``},
 	{"deleted key", `local t = {a=1, b=2}; t.a = nil; return t`, `{b = 2}`},
 	{"metatable stays behind", `return setmetatable({a=1}, {__index = {b = 2}, __call = print})`, `{a = 1}`},
 	{"shared table twice", `local s = {1}; return {s, s}, s`, `{{1}, {1}} {1}`},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -254,7 +255,12 @@ func (s *Session) inDir(name string) string {
 }
 
 func (s *Session) load(ctx context.Context, file string) (a Answer, err error) {
-	b, err := os.ReadFile(s.inDir(file))
+	f, err := os.Open(s.inDir(file))
+	if err != nil {
+		return a, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, MaxSource+1)) // of a file that is far longer, or has no end
 	if err != nil {
 		return a, err
 	}

@@ -365,3 +365,18 @@ func TestStuck(t *testing.T) {
 		t.Errorf("greeting: %q", text(hello))
 	}
 }
+
+// A file without an end is too long, and not read until the memory is full.
+func TestLoadIsBounded(t *testing.T) {
+	if _, err := os.Stat("/dev/zero"); err != nil {
+		t.Skip("no /dev/zero here")
+	}
+	c, _ := serve(t, nil)
+	var said string
+	if err := attach(t, c, repl.Config{}).Line(t.Context(), ".load /dev/zero", func(a repl.Answer) { said += text(a) }); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(said, "longer than 1048576 bytes") {
+		t.Errorf(".load /dev/zero said %q", said)
+	}
+}

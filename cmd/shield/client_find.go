@@ -50,15 +50,22 @@ func clientConfig(ctx context.Context, io *IO, f clientFlags, a []string) (play.
 	if gw.Network.WSPath != "" && u.Path == "" && strings.HasPrefix(u.Scheme, "ws") {
 		u.Path = gw.Network.WSPath
 	}
+	cfg := clientOf(project, gw, u.String())
+	cfg.TLS = trust
+	return cfg, nil
+}
+
+// clientOf is how a client speaks to a gateway of project that listens at
+// address.
+func clientOf(project *config.Config, gw *config.Gateway, address string) play.Config {
 	p := gw.Network.Protocol
 	return play.Config{
-		Address: u.String(),
-		TLS:     trust,
+		Address: address,
 		Format: wire.Client{RouteIDBytes: p.Envelope.RouteIDBytes, LengthBytes: p.Envelope.LengthBytes,
 			LittleEndian: p.Envelope.Endian == "little", MaxFrameSize: p.Envelope.MaxFrameSize},
 		Codec:  p.Body.Provider,
 		Routes: project.Table(),
-	}, nil
+	}
 }
 
 // clientTLS decides which certificates are trusted.

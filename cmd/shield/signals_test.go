@@ -87,9 +87,10 @@ func TestAClientGivesTheKeyboardBack(t *testing.T) {
 func TestASignalEndsTheDemo(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
-	h := byHand(t, dir, "demo", "--nodes", "1")
+	h := byHand(t, dir, "demo", "--nodes", "1", "--players", "3")
 	h.wants("demo")
 	h.wants("LIVE")
+	h.wants("bind bot-3 to player.bot-3") // in the console's log: somebody plays
 	if err := h.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

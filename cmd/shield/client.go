@@ -42,8 +42,8 @@ func newClient(io *IO) *cobra.Command {
 			"sleep DURATION, reconnect, quit. ADDRESS is HOST:PORT, tcp://, tls://, ws:// or wss://; without\n" +
 			"it the running project is asked for its gateway.\n\n" +
 			"The gateway answers a frame that it refuses with silence, as it would a hostile client: a wrong body,\n" +
-			"no login, too many in a second. Where the project's control API can be reached, what its log says of\n" +
-			"the client's own frames is shown here; shield logs --service gateway has the rest.",
+			"no login, too many in a second. Nor is a client told that a handler threw. Where the project's control\n" +
+			"API can be reached, what its log says of the client's own frames is shown here; shield logs has the rest.",
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, a []string) error {
 			cfg, err := clientConfig(cmd.Context(), io, f, a)

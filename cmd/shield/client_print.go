@@ -49,7 +49,7 @@ func (p *events) tell(e play.Event) {
 		fmt.Fprintf(out, "%s%s\n", who, io.PaintOut(Yellow, "closed "+clean(e.Text)))
 	case play.EventNote:
 		fmt.Fprintln(p.messages(), cleanLines(e.Text))
-	case play.EventError:
+	case play.EventError, play.EventFailed:
 		fmt.Fprintln(p.messages(), io.PaintErr(Red, clean(e.Text)))
 	case play.EventRefused:
 		fmt.Fprintln(p.messages(), io.PaintErr(Yellow, clean(e.Text)))

@@ -13,9 +13,9 @@ import (
 	"shield/runtime/shield"
 )
 
-// No frame tells a client that the gateway dropped one of its own (docs/gateway.md).
-// On the machine of whoever writes the game the log can be read, and it names
-// the session: its lines are told like pushes.
+// No frame tells a client that one of its own was dropped, or that its handler
+// failed (docs/gateway.md). On the machine of whoever writes the game the log can
+// be read, and it names the session: its lines are told like pushes.
 
 // refusals are the sessions of one script, and what is told of them.
 type refusals struct {
@@ -103,9 +103,13 @@ func (r *refusals) opened(ctx context.Context, local string) {
 // follow reads a log until ctx ends. Old lines of a session of ours are news to
 // us: it began before the log was open.
 func (r *refusals) follow(ctx context.Context, c *client.Client) {
-	req := client.LogRequest{Tail: 100, Level: "warn", Service: "gateway", Follow: true}
+	req := client.LogRequest{Tail: 100, Level: "warn", Follow: true}
 	_ = c.Logs(ctx, req, func(row shield.LogRow) error { // it ends with the project, and then the connection says so
-		if r.isMine(row) && strings.HasPrefix(row.Text, "frame ") {
+		switch {
+		case !r.isMine(row):
+		case row.Service != "gateway":
+			r.tell(play.Event{Kind: play.EventFailed, Text: row.Service + ": " + row.Text})
+		case strings.HasPrefix(row.Text, "frame "):
 			r.tell(refusal(row))
 		}
 		return nil

@@ -45,6 +45,9 @@ const (
 	// EventRefused is a frame that the gateway dropped. No frame tells it: it
 	// comes from whoever can read the gateway's log.
 	EventRefused = "refused"
+	// EventFailed is a frame that no handler dealt with: it threw, or there is
+	// none. It comes from the log as well.
+	EventFailed = "failed"
 )
 
 // Script drives one client from lines.

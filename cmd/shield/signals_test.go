@@ -3,8 +3,10 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -47,7 +49,7 @@ func TestSignalsEndAVerbThatReads(t *testing.T) {
 			if tt.sees != "" {
 				h.wants(tt.sees)
 			} else {
-				time.Sleep(300 * time.Millisecond) // nothing on the screen says that it reads
+				awaitReader(t, h.cmd.Process.Pid) // nothing on the screen says that it reads
 			}
 			modes, err := unix.IoctlGetTermios(int(h.tty.Fd()), getTermios)
 			if err != nil {
@@ -81,6 +83,29 @@ func TestAClientGivesTheKeyboardBack(t *testing.T) {
 	h.wants(`"pong"`)
 	h.types("exit\r")
 	h.leaves()
+}
+
+// awaitReader waits until a process waits for its terminal: that takes an epoll
+// beside the one of the Go runtime.
+func awaitReader(t *testing.T, pid int) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) { // another process starts
+		files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+		if err != nil || len(files) == 0 {
+			time.Sleep(time.Second) // nothing tells here: it has to do
+			return
+		}
+		polls := 0
+		for _, f := range files {
+			if to, err := os.Readlink(f); err == nil && strings.HasSuffix(to, "[eventpoll]") {
+				polls++
+			}
+		}
+		if polls >= 2 {
+			return
+		}
+	}
+	t.Fatalf("process %d never read its terminal", pid)
 }
 
 // A signal ends the demo with its console, and its folder goes.

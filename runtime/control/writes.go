@@ -197,7 +197,11 @@ func (s *Server) nodeError(node shield.NodeID, err error) error {
 	if shield.CodeOf(err) != shield.NodeNotFound {
 		return err
 	}
-	return withKnown(MakeError(err, shield.NodeNotFound), string(node), knownNodes(s.host), "nodes")
+	known := knownNodes(s.host)
+	if slices.Contains(known, string(node)) { // of the cluster, but not the host's
+		return shield.Errorf(shield.NodeNotFound, "%s runs in another process than the one that was asked: ask that one, with --endpoint unix:.shield/%s.sock on its machine", node, node)
+	}
+	return withKnown(MakeError(err, shield.NodeNotFound), string(node), known, "nodes")
 }
 
 func (s *Server) kick(ctx context.Context, r KickRequest) (shield.SessionRow, string, error) {
